@@ -1,0 +1,1 @@
+"""Schemas of scenarios and hardware, their presets, and the checks on what a user wrote."""

@@ -1,0 +1,1 @@
+"""Requests, devices, messages and the engine: standard library only, no clock, no randomness, no IO."""

@@ -1,0 +1,1 @@
+"""Models as immutable graphs of layers: the readers, and the zoo that builds standard ones."""

@@ -1,0 +1,1 @@
+"""Scheduling policies: one file each, and the registry that names them."""

@@ -1,0 +1,1 @@
+"""What the scheduler believes: estimates of latency and traffic, with where each came from."""

@@ -1,0 +1,1 @@
+"""The simulator: virtual time, and what really happens on the simulated device."""
