@@ -1,0 +1,36 @@
+# Every target makes .venv if it is missing or older than what it is made from.
+# Needs only make and Python 3.11 to 3.13; choose another one with `make PYTHON=python3.12 test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help demo test lint bench
+
+help:
+	@echo "make demo   compare three schedulers on a three-tenant scenario and write a report"
+	@echo "make test   run all tests"
+	@echo "make lint   check style, types and the import rule"
+	@echo "make bench  run the benchmarks in bench/"
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "Headway needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/headway compare examples/three_tenants.yaml --policies fcfs,edf,lucas --out out/demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -ra
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED)
+	@set -e; for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
