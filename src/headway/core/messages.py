@@ -1,0 +1,171 @@
+"""What goes into the engine (events), what a policy returns (decisions), what comes out (commands)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headway.core.block import Mode
+from headway.core.device import Core
+from headway.core.request import Request
+from headway.core.run import Run
+
+# --- events: from the driver to the engine ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """A request arrives, at its arrival time."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class SafePoint:
+    """A run reached the end of a segment, or stopped where it was asked to.
+
+    The counts are what was done since the previous safe point. `share` is how much of the range from
+    `first_block` to `end_block` that was; below 1 only if the run stopped inside it.
+    """
+
+    run_id: int
+    first_block: int
+    end_block: int
+    start_s: float
+    dram_bytes: float
+    link_bytes: float
+    energy_pj: float
+    macs: float
+    share: float = 1.0
+    stopped: bool = False
+    lost: bool = False  # killed: the share was computed but is thrown away
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """A run is over; `last` is what it did since its last safe point."""
+
+    run_id: int
+    last: SafePoint
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A run broke; its requests fail with that cause."""
+
+    run_id: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A moment at which the engine asked to be woken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The client withdrew a request."""
+
+    request_id: int
+
+
+Event = Arrive | SafePoint | Finish | Failed | Tick | Cancel
+
+# --- decisions: from the policy to the engine ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Start now: these blocks of the request on these cores.
+
+    `cuts` are the first blocks of the second and later stages of a pipeline, in the order of `cores`.
+    `band_rows` counts output rows of the last block per band; None takes the fastest that fits.
+    """
+
+    requests: tuple[Request, ...]
+    blocks: range
+    cores: tuple[Core, ...]
+    mode: Mode = Mode.SERIAL
+    cuts: tuple[int, ...] = ()
+    band_rows: int | None = None
+
+
+class How(StrEnum):
+    """How a run is preempted."""
+
+    SPILL = "spill"  # stop at the next safe point, write live line buffers, keep what is done
+    DRAIN = "drain"  # run to the end of the block or stack, then free the cores
+    KILL = "kill"  # stop at once, rows of the current block or stack are lost
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Ask a run to stop; its cores are free only after its safe point."""
+
+    run: Run
+    how: How = How.SPILL
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Give a request up: at once if it waits, at the next safe point if it runs."""
+
+    request: Request
+    reason: str
+    expected_end_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Decide again no later than this time, in seconds."""
+
+    at_s: float
+
+
+Decision = Dispatch | Preempt | Drop | Wake
+
+# --- commands: from the engine to the driver -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start this run."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop this run: at the next safe point, at the end of its block or stack, or at once."""
+
+    run: Run
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send a Tick at that time, in seconds."""
+
+    at_s: float
+
+
+class Outcome(StrEnum):
+    """How a request ended."""
+
+    DONE = "done"
+    DROPPED = "dropped"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A request is over."""
+
+    request: Request
+    outcome: Outcome
+    reason: str = ""
+
+
+Command = Start | Stop | WakeAt | Reply

@@ -1,0 +1,245 @@
+"""What the engine, its policies and its drivers expect of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from headway.core.block import Mode, Option, Segment
+from headway.core.device import Core, Device
+from headway.core.messages import Arrive, Decision, Dispatch, Reply
+from headway.core.request import Request
+from headway.core.run import Run
+
+
+class Capability(StrEnum):
+    """What a policy may use; the engine refuses decisions that need more than the policy declares."""
+
+    FUSE = "fuse"
+    PIPELINE = "pipeline"
+    SPLIT = "split"
+    PREEMPT = "preempt"
+
+
+class CostTable(Protocol):
+    """The costs of one model on one device, computed once and only read afterwards.
+
+    Indices: `block` in [0, blocks), `kind` a position in `kinds`. All sequences are plain Python lists or
+    tuples so that a look-up costs well under a microsecond.
+    """
+
+    blocks: int
+    kinds: tuple[str, ...]
+    serial_s: Sequence[Sequence[float]]  # [block][kind], alone with the full bandwidth, nothing in SRAM before
+    serial: Sequence[Sequence[Option]]  # [block][kind], the same as options
+    best_s: Sequence[float]  # [block], the least of serial_s over the kinds
+    remaining_s: Sequence[float]  # [block], sum of best_s from there on; one longer than blocks, last 0
+    kept_bytes: Sequence[Sequence[float]]  # [block][kind], DRAM reads saved if the previous output is in SRAM
+    unwritten_bytes: Sequence[Sequence[float]]  # [block][kind], DRAM writes saved if only the next block, run there next, reads the output
+
+    def stacks(self, block: int) -> Sequence[Option]:
+        """Every fused stack on one core that starts there, fits, and moves fewer bytes than its serial run."""
+        ...
+
+    def pipelines(self, block: int) -> Sequence[Option]:
+        """The pipelines over several cores that start there and fit; stage cuts and band height are chosen."""
+        ...
+
+    def option(
+        self,
+        mode: Mode,
+        first: int,
+        end: int,
+        kinds: tuple[int, ...],
+        cuts: tuple[int, ...] = (),
+        band_rows: int | None = None,
+    ) -> Option:
+        """The cost of running that range that way. Raises ValueError saying why if it cannot be run so."""
+        ...
+
+    def segments(self, option: Option) -> Sequence[Segment]:
+        """The stretches of constant demand that an option consists of, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a dispatch is believed to take.
+
+    `mean_s` and `upper_s` are seconds from now to its end beside the runs named in the question;
+    `others_end_s` are their ends, in seconds from now, in the order given. `bandwidth_bytes_s` is the
+    traffic it wants at full speed. `source` tells where the numbers come from.
+    """
+
+    mean_s: float
+    upper_s: float
+    source: str
+    bandwidth_bytes_s: float
+    dram_bytes: float
+    sram_bytes: float
+    energy_pj: float
+    others_end_s: tuple[float, ...] = ()
+
+
+class Contention(Protocol):
+    """What co-runners do to each other, used by belief and truth alike."""
+
+    def rates(self, demands: Sequence[float]) -> list[float]:
+        """The share of full speed at which each run advances, in (0, 1], given the bytes/s it would take at full speed."""
+        ...
+
+
+class Estimator(Protocol):
+    """Belief about costs."""
+
+    def table(self, model: str) -> CostTable:
+        """The cost table of a model."""
+        ...
+
+    def option(self, dispatch: Dispatch) -> Option:
+        """The option that a dispatch asks for. Raises ValueError if it cannot be run so."""
+        ...
+
+    def estimate(
+        self, dispatches: Sequence[Dispatch], beside: Sequence[Run | Dispatch], extra_bytes: Sequence[float], now: float
+    ) -> list[Estimate]:
+        """Estimates of several dispatches, each beside the same others."""
+        ...
+
+
+class LogRow(NamedTuple):
+    """One row of the event log. Fields that an event does not have stay None."""
+
+    time_s: float
+    event: str  # arrive, start, progress, stop, finish, reply, end
+    request: int | None = None
+    tenant: str | None = None
+    model: str | None = None
+    run: int | None = None
+    first_block: int | None = None
+    end_block: int | None = None
+    mode: str | None = None
+    cores: str | None = None  # core indices joined by "+"
+    start_s: float | None = None  # start of the stretch that a progress row reports
+    deadline_s: float | None = None
+    isolated_s: float | None = None
+    expected_end_s: float | None = None
+    share: float | None = None
+    dram_bytes: float | None = None
+    link_bytes: float | None = None
+    energy_pj: float | None = None
+    macs: float | None = None
+    outcome: str | None = None
+    reason: str | None = None
+
+
+class Sink(Protocol):
+    """Takes the log."""
+
+    def add(self, row: LogRow) -> None:
+        """Append a row."""
+        ...
+
+
+class Clock(Protocol):
+    """The time of a driver, in seconds."""
+
+    def now(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A request that its source decided not to send (the child of a dropped parent): counted and logged as dropped."""
+
+    request: Request
+    reason: str
+
+
+class Source(Protocol):
+    """Where requests come from. It may react to replies, drops included."""
+
+    def first(self) -> Iterable[Arrive]:
+        """Arrivals that depend on nothing, in order of time."""
+        ...
+
+    def after(self, reply: Reply, now: float) -> Iterable[Arrive | Skip]:
+        """Arrivals that a reply causes, none earlier than now."""
+        ...
+
+
+class View(Protocol):
+    """What a policy sees: read-only, valid during one call of decide."""
+
+    @property
+    def now(self) -> float:
+        """The only time a policy knows, in seconds."""
+        ...
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def ready(self) -> Sequence[Request]:
+        """Requests that wait, sorted by the policy's key, then arrival, then id."""
+        ...
+
+    @property
+    def idle(self) -> Sequence[Core]:
+        """Cores without a run, by index."""
+        ...
+
+    @property
+    def running(self) -> Sequence[Run]:
+        """Runs in the order they started."""
+        ...
+
+    def table(self, request: Request) -> CostTable:
+        """The cost table of the request's model."""
+        ...
+
+    def estimate(
+        self, candidates: Sequence[Dispatch], beside: Sequence[Run | Dispatch] | None = None
+    ) -> Sequence[Estimate]:
+        """Estimates of candidates, each beside what runs now, or beside a hypothetical set."""
+        ...
+
+    def extra_dram_bytes(self, request: Request, first: int, mode: Mode, cores: Sequence[Core]) -> float:
+        """What the residency ledger adds to (or saves from) the traffic of starting there."""
+        ...
+
+    def remaining_s(self, request: Request) -> float:
+        """Optimistic seconds of work left: every remaining block on its best core at full bandwidth."""
+        ...
+
+    def bandwidth_free(self) -> float:
+        """DRAM bytes per second that the running set does not ask for; negative if it asks for more than there is."""
+        ...
+
+    def memory_free(self, core: Core) -> float:
+        """SRAM bytes of a core that hold nothing that would have to be written back."""
+        ...
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A scheduler. Only `decide` is required; `headway.policies.Policy` gives defaults for the rest."""
+
+    needs: frozenset[Capability]
+    estimator: str
+
+    def key(self, request: Request, view: View) -> tuple[float, ...]:
+        """Its place in `ready`, computed when it becomes ready."""
+        ...
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """What to do now. All of it is collected before any of it is applied."""
+        ...
+
+    def on_finish(self, run: Run, actual_s: float, view: View) -> None:
+        """Called after each finished run."""
+        ...
+
+
+Tables = Mapping[str, CostTable]
