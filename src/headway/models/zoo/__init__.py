@@ -1,0 +1,39 @@
+"""The model zoo: standard networks generated on the spot, with seeded random weights.
+
+``names()`` lists them, ``describe(name)`` says what one is and which options it takes, and ``build(name)``
+makes the ONNX graph at any batch, image size or sequence length.
+"""
+
+from headway.models.zoo import (
+    efficientnet,
+    fsrcnn,
+    googlenet,
+    kws,
+    mobilenet,
+    resnet,
+    squeezenet,
+    transformers,
+    unet,
+    vgg,
+    vit,
+    yolo,
+)
+from headway.models.zoo.registry import ZooEntry, ZooOption, build, describe, names
+
+# Importing a family registers its models.
+FAMILIES = (
+    efficientnet,
+    fsrcnn,
+    googlenet,
+    kws,
+    mobilenet,
+    resnet,
+    squeezenet,
+    transformers,
+    unet,
+    vgg,
+    vit,
+    yolo,
+)
+
+__all__ = ["ZooEntry", "ZooOption", "build", "describe", "names"]
