@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from headway.core.block import Mode
 from headway.core.device import Core
 from headway.core.request import Request
-from headway.core.run import Run
+from headway.core.run import How, Outcome, Run
 
 # --- events: from the driver to the engine ---------------------------------------------------------
 
@@ -90,14 +89,6 @@ class Dispatch:
     band_rows: int | None = None
 
 
-class How(StrEnum):
-    """How a run is preempted."""
-
-    SPILL = "spill"  # stop at the next safe point, write live line buffers, keep what is done
-    DRAIN = "drain"  # run to the end of the block or stack, then free the cores
-    KILL = "kill"  # stop at once, rows of the current block or stack are lost
-
-
 @dataclass(frozen=True, slots=True)
 class Preempt:
     """Ask a run to stop; its cores are free only after its safe point."""
@@ -147,16 +138,6 @@ class WakeAt:
     """Send a Tick at that time, in seconds."""
 
     at_s: float
-
-
-class Outcome(StrEnum):
-    """How a request ended."""
-
-    DONE = "done"
-    DROPPED = "dropped"
-    REJECTED = "rejected"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)

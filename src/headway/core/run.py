@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from headway.core.block import Mode
 from headway.core.device import Core
 from headway.core.request import Request
 
 
+class How(StrEnum):
+    """How a run is preempted."""
+
+    SPILL = "spill"  # stop at the next safe point, write live line buffers, keep what is done
+    DRAIN = "drain"  # run to the end of the block or stack, then free the cores
+    KILL = "kill"  # stop at once, rows of the current block or stack are lost
+
+
+class Outcome(StrEnum):
+    """How a request ended."""
+
+    DONE = "done"
+    DROPPED = "dropped"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """What a Dispatch became. Policies read it; only the engine changes it.
 
-    `expected_end_s` and `safe_point_s` are beliefs, revised at every safe point. `spill_bytes` is what a
-    stop at a band boundary must write, `bandwidth_bytes_s` the memory traffic it wants per second.
-    `extra_dram_bytes` is what the residency ledger adds to the first segment (write-backs of others,
+    `expected_end_s`, `block_end_s` (end of the segment that runs now) and `step_s` (time between two safe
+    points) are beliefs, revised at every safe point. `spill_bytes` is what a stop at a band boundary must
+    write, `bandwidth_bytes_s` the memory traffic it wants per second. `resumed` is the share of the first
+    segment that an earlier, stopped run already did. `extra_dram_bytes` is what the residency ledger adds to the first segment (write-backs of others,
     reloads) or saves (inputs still in SRAM: negative). `stopping` holds how it was asked to stop.
     """
 
@@ -28,14 +48,15 @@ class Run:
     band_rows: int | None
     started_s: float
     expected_end_s: float
-    safe_point_s: float
+    block_end_s: float
+    step_s: float
     bandwidth_bytes_s: float
     extra_dram_bytes: float = 0.0
     spill_bytes: float = 0.0
     resumed: float = 0.0
     next_block: int = 0
-    stopping: str | None = None
-    drop: str | None = None  # set when its request is dropped or cancelled at the next safe point
+    stopping: How | None = None
+    giving_up: tuple[Outcome, str] | None = None  # how its requests end at the next safe point, and why
 
     @property
     def request(self) -> Request:

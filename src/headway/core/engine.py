@@ -1,0 +1,418 @@
+"""The engine: a pure function from events and a time to commands, sole owner of requests and cores.
+
+It never sleeps, reads a clock, draws a random number or runs a model. A driver gives it events and
+carries out its commands; the policy sees its state through a View and answers with decisions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from headway.core.block import Mode, Option
+from headway.core.checks import BadDecision, check_dispatch
+from headway.core.device import Core, Device
+from headway.core.messages import (
+    Arrive,
+    Cancel,
+    Command,
+    Dispatch,
+    Drop,
+    Event,
+    Failed,
+    Finish,
+    Preempt,
+    Reply,
+    SafePoint,
+    Start,
+    Stop,
+    Tick,
+    Wake,
+    WakeAt,
+)
+from headway.core.protocols import Contention, Estimator, LogRow, Policy, Sink
+from headway.core.request import Partial, Request, State
+from headway.core.residency import Ledger
+from headway.core.run import How, Outcome, Run
+from headway.core.view import EngineView
+
+_END_STATE = {
+    Outcome.DONE: State.DONE,
+    Outcome.DROPPED: State.DROPPED,
+    Outcome.REJECTED: State.DROPPED,
+    Outcome.CANCELLED: State.CANCELLED,
+    Outcome.FAILED: State.FAILED,
+}
+
+
+class Engine:
+    """Applies events, asks the policy, checks its answer, returns commands.
+
+    All events of one call are applied before one `decide`. Decisions are checked in order, each against
+    the state that earlier ones left; the first bad one raises BadDecision and voids the rest. Times are
+    seconds; they must not decrease from call to call.
+    """
+
+    def __init__(
+        self, device: Device, policy: Policy, estimator: Estimator, contention: Contention, sink: Sink
+    ) -> None:
+        self.device = device
+        self.policy = policy
+        self.estimator = estimator
+        self.contention = contention
+        self.sink = sink
+        self.now = 0.0
+        self.ledger = Ledger(device)
+        self.ready: list[Request] = []
+        self._ready_keys: list[tuple[tuple[float, ...], float, int]] = []
+        self.idle: list[Core] = list(device.cores)
+        self.running: dict[int, Run] = {}
+        self.run_of: dict[int, Run] = {}
+        self.requests: dict[int, Request] = {}
+        self.decisions = 0
+        self._next_run_id = 0
+        self._wakes: list[float] = []
+        self._commands: list[Command] = []
+        self._view = EngineView(self)
+        self._core_names = {core.index: str(core.index) for core in device.cores}
+
+    # --- events ------------------------------------------------------------------------------------
+
+    def handle(self, events: Iterable[Event], now: float) -> list[Command]:
+        """Apply the events of one instant, let the policy decide if anything it could act on changed."""
+        self.now = now
+        self._commands = []
+        consult = False
+        for event in events:
+            if isinstance(event, SafePoint):
+                consult |= self._on_safe_point(event)
+            elif isinstance(event, Finish):
+                self._on_finish(event)
+                consult = True
+            elif isinstance(event, Arrive):
+                self._on_arrive(event.request)
+                consult = True
+            elif isinstance(event, Tick):
+                self._on_tick()
+                consult = True
+            elif isinstance(event, Cancel):
+                self._give_up(self.requests[event.request_id], Outcome.CANCELLED, "cancelled by the client")
+                consult = True
+            else:
+                self._on_failed(event)
+                consult = True
+        if consult and (self.ready or self.running):
+            self._consult()
+        return self._commands
+
+    def _on_arrive(self, request: Request) -> None:
+        self.requests[request.id] = request
+        self.sink.add(
+            LogRow(
+                self.now,
+                "arrive",
+                request.id,
+                request.tenant,
+                request.model,
+                deadline_s=request.deadline_s,
+                isolated_s=request.isolated_s,
+            )
+        )
+        if request.expires_s is not None:
+            self._wake(request.expires_s)
+        self._make_ready(request)
+
+    def _on_tick(self) -> None:
+        self._wakes = [at for at in self._wakes if at > self.now]
+        for request in [r for r in self.ready if r.expires_s is not None and r.expires_s <= self.now]:
+            if request.next_block == 0 and request.partial is None:
+                self._give_up(request, Outcome.DROPPED, "expired before it started")
+
+    def _on_safe_point(self, event: SafePoint) -> bool:
+        """Account for what was done; True if cores came free."""
+        run = self.running[event.run_id]
+        self._log_progress(run, event)
+        if event.stopped:
+            self._log_run(run, "stop", str(run.stopping))
+            self._release(run)
+            self._requeue(run, event)
+            return True
+        run.next_block = event.end_block
+        for request in run.requests:
+            request.next_block = event.end_block
+        run.resumed = 0.0
+        run.expected_end_s += self.now - run.block_end_s
+        table = self.estimator.table(run.request.model)
+        cost = table.serial[event.end_block][self.device.kind_of[run.cores[0].index]]
+        run.block_end_s = self.now + table.serial_s[event.end_block][self.device.kind_of[run.cores[0].index]]
+        run.step_s = (run.block_end_s - self.now) / cost.steps
+        return False
+
+    def _on_finish(self, event: Finish) -> None:
+        run = self.running[event.run_id]
+        self._log_progress(run, event.last)
+        self._log_run(run, "finish", None)
+        self._release(run)
+        self.policy.on_finish(run, self.now - run.started_s, self._view)
+        for request in run.requests:
+            request.next_block = run.blocks.stop
+            if request.next_block == request.blocks:
+                self._reply(request, Outcome.DONE, "")
+            else:
+                self._after_run(run, request)
+
+    def _on_failed(self, event: Failed) -> None:
+        run = self.running[event.run_id]
+        self._log_run(run, "stop", "failed")
+        self._release(run, keep=False)
+        for request in run.requests:
+            self._reply(request, Outcome.FAILED, event.cause)
+
+    def _requeue(self, run: Run, event: SafePoint) -> None:
+        request = run.request
+        done = 0.0 if event.lost else run.resumed + event.share
+        if done >= 1.0:  # stopped exactly at the end of the block
+            request.next_block, request.partial = event.end_block, None
+        elif done > 0.0:
+            request.next_block = event.first_block
+            request.partial = Partial(
+                event.first_block,
+                event.end_block,
+                run.mode,
+                run.cuts,
+                run.band_rows,
+                tuple(core.kind for core in run.cores),
+                done,
+                run.spill_bytes,
+            )
+        else:
+            request.next_block, request.partial = event.first_block, None
+        self._after_run(run, request)
+
+    def _after_run(self, run: Run, request: Request) -> None:
+        """A run is over and its request is not: it ends if it was given up, else waits again."""
+        if run.giving_up is not None:
+            self._reply(request, *run.giving_up)
+            return
+        request.to(State.READY, self.now)
+        self._make_ready(request)
+
+    # --- state -------------------------------------------------------------------------------------
+
+    def _make_ready(self, request: Request) -> None:
+        request.ready_since_s = self.now
+        request.key = self.policy.key(request, self._view)
+        entry = (request.key, request.arrival_s, request.id)
+        at = bisect_left(self._ready_keys, entry)
+        self._ready_keys.insert(at, entry)
+        self.ready.insert(at, request)
+
+    def _unready(self, request: Request) -> None:
+        at = bisect_left(self._ready_keys, (request.key, request.arrival_s, request.id))
+        del self._ready_keys[at]
+        del self.ready[at]
+
+    def _release(self, run: Run, *, keep: bool = True) -> None:
+        del self.running[run.id]
+        for request in run.requests:
+            del self.run_of[request.id]
+        self.idle.extend(run.cores)
+        self.idle.sort(key=_core_index)
+        if keep and run.stopping is not How.KILL:
+            table = self.estimator.table(run.request.model)
+            self.ledger.end(run.request, table, run.blocks.stop if run.stopping is None else run.next_block, run.cores)
+
+    def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:
+        request.to(_END_STATE[outcome], self.now)
+        self.sink.add(
+            LogRow(
+                self.now,
+                "reply",
+                request.id,
+                request.tenant,
+                request.model,
+                deadline_s=request.deadline_s,
+                isolated_s=request.isolated_s,
+                outcome=outcome.value,
+                reason=reason or None,
+            )
+        )
+        del self.requests[request.id]
+        self._commands.append(Reply(request, outcome, reason))
+
+    def _give_up(self, request: Request, outcome: Outcome, reason: str) -> None:
+        run = self.run_of.get(request.id)
+        if run is None:
+            self._unready(request)
+            self._reply(request, outcome, reason)
+            return
+        run.giving_up = (outcome, reason)
+        self._stop(run, How.SPILL)
+
+    def _stop(self, run: Run, how: How) -> None:
+        if run.stopping is not None and run.stopping is not How.DRAIN:
+            return  # it already stops as early as it can
+        run.stopping = how
+        for request in run.requests:
+            if request.state is State.RUNNING:
+                request.to(State.STOPPING, self.now)
+        self._commands.append(Stop(run, how))
+
+    def _wake(self, at_s: float) -> None:
+        if at_s not in self._wakes:
+            self._wakes.append(at_s)
+            self._commands.append(WakeAt(at_s))
+
+    # --- decisions ---------------------------------------------------------------------------------
+
+    def _consult(self) -> None:
+        self.decisions += 1
+        for decision in list(self.policy.decide(self._view)):
+            if isinstance(decision, Dispatch):
+                self._dispatch(decision)
+            elif isinstance(decision, Preempt):
+                if decision.run.id not in self.running:
+                    raise BadDecision(f"preempts run {decision.run.id}, which does not run")
+                self._stop(decision.run, decision.how)
+            elif isinstance(decision, Drop):
+                if decision.request.id not in self.requests:
+                    raise BadDecision(f"drops request {decision.request.id}, which is already over")
+                self._give_up(decision.request, Outcome.DROPPED, decision.reason)
+            elif isinstance(decision, Wake):
+                if decision.at_s <= self.now:
+                    raise BadDecision(f"asks to be woken at {decision.at_s}, which is not after now ({self.now})")
+                self._wake(decision.at_s)
+            else:
+                raise BadDecision(f"returned {decision!r}; accepted: Dispatch, Preempt, Drop, Wake")
+
+    def _dispatch(self, decision: Dispatch) -> None:
+        request, option = check_dispatch(self, decision)
+        cores = decision.cores
+        table = self.estimator.table(request.model)
+        extra = self.ledger.extra_bytes(request, table, option.first, option.mode, cores)
+        resumed = self._resume(request, option, cores)
+        if resumed:
+            extra += request.partial.spilled_bytes if request.partial is not None else 0.0
+        request.partial = None
+        self._unready(request)
+        request.to(State.RUNNING, self.now)
+        run = Run(
+            self._next_run_id,
+            decision.requests,
+            decision.blocks,
+            cores,
+            option.mode,
+            option.cuts,
+            option.band_rows,
+            started_s=self.now,
+            expected_end_s=0.0,
+            block_end_s=0.0,
+            step_s=0.0,
+            bandwidth_bytes_s=0.0,
+            extra_dram_bytes=extra,
+            spill_bytes=option.spill_bytes,
+            resumed=resumed,
+            next_block=option.first,
+        )
+        self._next_run_id += 1
+        self._expect(run, option)
+        for core in cores:
+            self.idle.remove(core)
+        self.ledger.begin(cores)
+        self.running[run.id] = run
+        self.run_of[request.id] = run
+        self._log_run(run, "start", None, run.expected_end_s)
+        self._commands.append(Start(run))
+
+    @staticmethod
+    def _resume(request: Request, option: Option, cores: Sequence[Core]) -> float:
+        partial = request.partial
+        if partial is None or not partial.resumed_by(
+            option.first,
+            option.end,
+            option.mode,
+            option.cuts,
+            option.band_rows,
+            tuple(core.kind for core in cores),
+        ):
+            return 0.0
+        return partial.done
+
+    def _expect(self, run: Run, option: Option) -> None:
+        """Fill in what is believed of a run that starts now, beside the present co-runners."""
+        bandwidth = self.device.dram_bandwidth_bytes_s
+        dram_bytes = max(0.0, option.dram_bytes + run.extra_dram_bytes)
+        compute_s = max(option.compute_s, dram_bytes / bandwidth)
+        demand = dram_bytes / compute_s if compute_s > 0.0 else 0.0
+        demands = [demand, *(other.bandwidth_bytes_s for other in self.running.values())]
+        rate = self.contention.rates(demands)[0]
+        left = 1.0 - run.resumed if option.mode is not Mode.SERIAL else 1.0
+        duration_s = option.fixed_s + compute_s * left / rate
+        run.bandwidth_bytes_s = demand
+        run.expected_end_s = self.now + duration_s
+        if option.mode in (Mode.SERIAL, Mode.SPLIT) and option.end - option.first > 1:
+            table = self.estimator.table(run.request.model)
+            first_s = table.serial_s[option.first][self.device.kind_of[run.cores[0].index]]
+            run.block_end_s = self.now + min(first_s, duration_s)
+            run.step_s = first_s / table.serial[option.first][0].steps
+        else:
+            run.block_end_s = run.expected_end_s
+            run.step_s = duration_s / option.steps
+
+    # --- log ---------------------------------------------------------------------------------------
+
+    def _log_run(self, run: Run, event: str, reason: str | None, expected_end_s: float | None = None) -> None:
+        cores = "+".join([self._core_names[core.index] for core in run.cores])
+        blocks = run.blocks
+        for request in run.requests:
+            self.sink.add(
+                LogRow(
+                    self.now,
+                    event,
+                    request.id,
+                    request.tenant,
+                    request.model,
+                    run.id,
+                    blocks.start,
+                    blocks.stop,
+                    run.mode.value,
+                    cores,
+                    None,
+                    request.deadline_s,
+                    None,
+                    expected_end_s,
+                    reason=reason,
+                )
+            )
+
+    def _log_progress(self, run: Run, event: SafePoint) -> None:
+        request = run.request
+        self.sink.add(
+            LogRow(
+                self.now,
+                "progress",
+                request.id,
+                request.tenant,
+                request.model,
+                run.id,
+                event.first_block,
+                event.end_block,
+                run.mode.value,
+                "+".join([self._core_names[core.index] for core in run.cores]),
+                event.start_s,
+                None,
+                None,
+                None,
+                event.share,
+                event.dram_bytes,
+                event.link_bytes,
+                event.energy_pj,
+                event.macs,
+                None,
+                "lost" if event.lost else None,
+            )
+        )
+
+
+def _core_index(core: Core) -> int:
+    return core.index

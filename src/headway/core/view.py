@@ -1,0 +1,83 @@
+"""What a policy sees of the engine: read-only, valid during one call of decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headway.core.block import Mode
+from headway.core.device import Core, Device
+from headway.core.messages import Dispatch
+from headway.core.protocols import CostTable, Estimate
+from headway.core.request import Request
+from headway.core.run import Run
+
+if TYPE_CHECKING:
+    from headway.core.engine import Engine
+
+
+class EngineView:
+    """The View protocol over an engine's state."""
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def now(self) -> float:
+        """The only time a policy knows, in seconds."""
+        return self._engine.now
+
+    @property
+    def device(self) -> Device:
+        """The device that is scheduled."""
+        return self._engine.device
+
+    @property
+    def ready(self) -> Sequence[Request]:
+        """Requests that wait, sorted by the policy's key, then arrival, then id."""
+        return self._engine.ready
+
+    @property
+    def idle(self) -> Sequence[Core]:
+        """Cores without a run, by index."""
+        return self._engine.idle
+
+    @property
+    def running(self) -> Sequence[Run]:
+        """Runs in the order they started."""
+        return list(self._engine.running.values())
+
+    def table(self, request: Request) -> CostTable:
+        """The cost table of the request's model."""
+        return self._engine.estimator.table(request.model)
+
+    def estimate(
+        self, candidates: Sequence[Dispatch], beside: Sequence[Run | Dispatch] | None = None
+    ) -> Sequence[Estimate]:
+        """Estimates of candidates, each beside what runs now, or beside a hypothetical set."""
+        engine = self._engine
+        others = self.running if beside is None else beside
+        extra = [
+            self.extra_dram_bytes(c.requests[0], c.blocks.start, c.mode, c.cores) for c in candidates
+        ]
+        return engine.estimator.estimate(candidates, others, extra, engine.now)
+
+    def extra_dram_bytes(self, request: Request, first: int, mode: Mode, cores: Sequence[Core]) -> float:
+        """What the residency ledger adds to (or saves from) the traffic of starting there."""
+        return self._engine.ledger.extra_bytes(request, self.table(request), first, mode, cores)
+
+    def remaining_s(self, request: Request) -> float:
+        """Optimistic seconds of work left: every remaining block on its best core at full bandwidth."""
+        return self._engine.estimator.table(request.model).remaining_s[request.next_block]
+
+    def bandwidth_free(self) -> float:
+        """DRAM bytes per second that the running set does not ask for; negative if it asks for more."""
+        engine = self._engine
+        asked = sum(run.bandwidth_bytes_s for run in engine.running.values())
+        return engine.device.dram_bandwidth_bytes_s - asked
+
+    def memory_free(self, core: Core) -> float:
+        """SRAM bytes of a core that hold no waiting output."""
+        return core.sram_bytes - self._engine.ledger.held_bytes(core)

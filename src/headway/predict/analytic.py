@@ -1,0 +1,85 @@
+"""The analytic belief: cost tables plus fluid sharing of the memory bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headway.core.block import Option
+from headway.core.device import Device
+from headway.core.messages import Dispatch
+from headway.core.protocols import Contention, CostTable, Estimate
+from headway.core.run import Run
+
+
+class AnalyticEstimator:
+    """Estimates from the cost model alone, without any observation.
+
+    `mean_s` lets every run keep the demand it has now; `upper_s` gives the candidate only an equal share
+    of the DRAM bandwidth, the least that max-min fair sharing can leave it.
+    """
+
+    def __init__(self, device: Device, tables: Mapping[str, CostTable], contention: Contention) -> None:
+        self._device = device
+        self._tables = tables
+        self._contention = contention
+
+    def table(self, model: str) -> CostTable:
+        """The cost table of a model. Raises KeyError for a model that was not loaded."""
+        return self._tables[model]
+
+    def option(self, dispatch: Dispatch) -> Option:
+        """The option that a dispatch asks for. Raises ValueError if it cannot be run so."""
+        kind_of = self._device.kind_of
+        return self._tables[dispatch.requests[0].model].option(
+            dispatch.mode,
+            dispatch.blocks.start,
+            dispatch.blocks.stop,
+            tuple([kind_of[core.index] for core in dispatch.cores]),
+            dispatch.cuts,
+            dispatch.band_rows,
+        )
+
+    def estimate(
+        self,
+        dispatches: Sequence[Dispatch],
+        beside: Sequence[Run | Dispatch],
+        extra_bytes: Sequence[float],
+        now: float,
+    ) -> list[Estimate]:
+        """Estimates of several dispatches, each beside the same others; see Estimate for the fields."""
+        bandwidth = self._device.dram_bandwidth_bytes_s
+        others = [self._ongoing(other, now) for other in beside]
+        demands = [demand for demand, _ in others]
+        before = self._contention.rates(demands) if demands else []
+        estimates = []
+        for dispatch, extra in zip(dispatches, extra_bytes, strict=True):
+            option = self.option(dispatch)
+            dram_bytes = max(0.0, option.dram_bytes + extra)
+            compute_s = max(option.compute_s, dram_bytes / bandwidth)
+            demand = dram_bytes / compute_s if compute_s > 0.0 else 0.0
+            rates = self._contention.rates([demand, *demands])
+            share = bandwidth / (len(others) + 1)
+            estimates.append(
+                Estimate(
+                    mean_s=option.fixed_s + compute_s / rates[0],
+                    upper_s=option.fixed_s + max(compute_s / rates[0], dram_bytes / share),
+                    source="analytic",
+                    bandwidth_bytes_s=demand,
+                    dram_bytes=dram_bytes,
+                    sram_bytes=option.sram_bytes,
+                    energy_pj=option.energy_pj,
+                    others_end_s=tuple(
+                        left * old / new
+                        for (_, left), old, new in zip(others, before, rates[1:], strict=True)
+                    ),
+                )
+            )
+        return estimates
+
+    def _ongoing(self, other: Run | Dispatch, now: float) -> tuple[float, float]:
+        """The bytes per second that a co-runner asks for, and the seconds it still takes."""
+        if isinstance(other, Run):
+            return other.bandwidth_bytes_s, max(0.0, other.expected_end_s - now)
+        option = self.option(other)
+        seconds = option.seconds(self._device.dram_bandwidth_bytes_s)
+        return (option.dram_bytes / seconds if seconds > 0.0 else 0.0), seconds

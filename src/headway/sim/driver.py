@@ -1,0 +1,139 @@
+"""The simulator's driver: one heap, virtual time, the engine unchanged.
+
+Events have a total order, (time, rank, sequence): segment ends before arrivals before ticks, and among
+equals the one scheduled first. All events of one instant go to the engine together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+
+from headway.core.device import Device
+from headway.core.engine import Engine
+from headway.core.messages import (
+    Arrive,
+    Command,
+    Event,
+    Reply,
+    Start,
+    Stop,
+    Tick,
+    WakeAt,
+)
+from headway.core.protocols import Contention, CostTable, LogRow, Skip, Source
+from headway.core.run import Outcome
+from headway.sim.truth import Active, FluidTruth, Noise
+
+_SEGMENT_END, _ARRIVAL, _TICK = 0, 1, 2
+
+
+class Stalled(RuntimeError):
+    """Requests wait, but nothing runs, no wake is set and no arrival is to come."""
+
+
+class Simulation:
+    """Runs an engine over a source of requests until every request has its reply."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: Source,
+        device: Device,
+        tables: dict[str, CostTable],
+        contention: Contention,
+        noise: Noise,
+        on_reply: Callable[[Reply], None] | None = None,
+    ) -> None:
+        self.engine = engine
+        self.now = 0.0
+        self._source = source
+        self._truth = FluidTruth(device, tables, contention, noise, self._push_end)
+        self._heap: list[tuple[float, int, int, Active | Arrive | Tick, int]] = []
+        self._sequence = 0
+        self._on_reply = on_reply
+        self._arrivals: Iterator[Arrive] = iter(())
+
+    def run(self) -> float:
+        """Simulate to the end; returns the time of the last event in seconds.
+
+        Raises Stalled if the policy leaves ready requests with nothing to wait for, BadDecision if it
+        returns something that cannot be done.
+        """
+        self._arrivals = iter(self._source.first())
+        self._push_next_arrival()
+        heap, engine, truth = self._heap, self.engine, self._truth
+        while heap:
+            now = heap[0][0]
+            events: list[Event] = []
+            while heap and heap[0][0] == now:
+                _, _, _, what, version = heappop(heap)
+                if isinstance(what, Active):
+                    if version == what.version:
+                        events.append(truth.end_segment(what, now))
+                elif isinstance(what, Arrive):
+                    events.append(what)
+                    if version:
+                        self._push_next_arrival()
+                else:
+                    events.append(what)
+            if not events:
+                continue
+            self.now = now
+            commands: Sequence[Command] = engine.handle(events, now)
+            for command in commands:
+                self._carry_out(command, now)
+            truth.settle(now)
+        if engine.requests:
+            raise Stalled(
+                f"the policy has stalled at {self.now:.6f} s: {len(engine.ready)} requests wait, nothing runs, "
+                "no wake is set and no arrival is to come"
+            )
+        engine.sink.add(LogRow(self.now, "end"))
+        return self.now
+
+    def _carry_out(self, command: Command, now: float) -> None:
+        if isinstance(command, Start):
+            self._truth.start(command.run, now)
+        elif isinstance(command, Stop):
+            self._truth.stop(command.run, command.how, now)
+        elif isinstance(command, WakeAt):
+            self._push(max(command.at_s, now), _TICK, Tick(), 0)
+        else:
+            if self._on_reply is not None:
+                self._on_reply(command)
+            for next_one in self._source.after(command, now):
+                if isinstance(next_one, Skip):
+                    self._log_skip(next_one, now)
+                else:
+                    self._push(max(next_one.request.arrival_s, now), _ARRIVAL, next_one, 0)
+
+    def _log_skip(self, skip: Skip, now: float) -> None:
+        request = skip.request
+        for event, outcome in (("arrive", None), ("reply", Outcome.DROPPED.value)):
+            self.engine.sink.add(
+                LogRow(
+                    now,
+                    event,
+                    request.id,
+                    request.tenant,
+                    request.model,
+                    deadline_s=request.deadline_s,
+                    isolated_s=request.isolated_s,
+                    outcome=outcome,
+                    reason=skip.reason if outcome else None,
+                )
+            )
+
+    def _push(self, at_s: float, rank: int, what: Active | Arrive | Tick, version: int) -> None:
+        self._sequence += 1
+        heappush(self._heap, (at_s, rank, self._sequence, what, version))
+
+    def _push_end(self, at_s: float, active: Active, version: int) -> None:
+        self._push(at_s, _SEGMENT_END, active, version)
+
+    def _push_next_arrival(self) -> None:
+        """Keep exactly one arrival of the open-loop stream in the heap (marked by version 1)."""
+        arrival = next(self._arrivals, None)
+        if arrival is not None:
+            self._push(arrival.request.arrival_s, _ARRIVAL, arrival, 1)

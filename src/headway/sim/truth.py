@@ -1,0 +1,211 @@
+"""What really happens in the simulator: runs advance as a fluid and are re-timed when co-runners change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headway.core.block import Segment
+from headway.core.device import Device
+from headway.core.messages import Finish, SafePoint
+from headway.core.protocols import Contention, CostTable
+from headway.core.request import Request
+from headway.core.run import How, Run
+
+Noise = Callable[[Request], Sequence[float]]
+"""For a request the factors on the solo times of its blocks, one per block."""
+
+_WHOLE = 1.0 - 1e-9
+
+
+class Active:
+    """A run in progress: its segments, and how far the present one is.
+
+    A segment takes `fixed_left_s`, then work (seconds at full speed, advanced at `rate`), then
+    `tail_left_s` (spilling and draining after a stop). `target` is the share of its work at which it ends.
+    """
+
+    __slots__ = (
+        "at",
+        "demand",
+        "done_s",
+        "dram_bytes",
+        "fixed_left_s",
+        "noise",
+        "rate",
+        "resumed",
+        "run",
+        "segments",
+        "start_s",
+        "stop",
+        "tail_left_s",
+        "target",
+        "updated_s",
+        "version",
+        "work_s",
+    )
+
+    def __init__(self, run: Run, segments: Sequence[Segment], noise: Sequence[float]) -> None:
+        self.run = run
+        self.segments = segments
+        self.noise = noise
+        self.at = 0
+        self.version = 0
+        self.stop: How | None = None
+        self.rate = 1.0
+        self.resumed = run.resumed
+        self.target = 1.0
+        self.demand = self.work_s = self.done_s = self.dram_bytes = 0.0
+        self.fixed_left_s = self.tail_left_s = self.start_s = self.updated_s = 0.0
+
+
+class FluidTruth:
+    """The true progress of all runs on a device whose cores share one DRAM.
+
+    Solo times are the cost table's times `noise`; each run advances at the rate that `contention` gives
+    it among those that run, so that the traffic of all never exceeds the bandwidth. `schedule` is called
+    with (time in seconds, active, version) for every expected end of a segment; an end whose version is
+    no longer the active's is void.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        tables: dict[str, CostTable],
+        contention: Contention,
+        noise: Noise,
+        schedule: Callable[[float, Active, int], None],
+    ) -> None:
+        self._device = device
+        self._kind_of = device.kind_of
+        self._bandwidth = device.dram_bandwidth_bytes_s
+        self._tables = tables
+        self._contention = contention
+        self._noise = noise
+        self._schedule = schedule
+        self._actives: dict[int, Active] = {}
+        self._stale: list[Active] = []
+
+    def start(self, run: Run, now: float) -> None:
+        """Begin a run."""
+        table = self._tables[run.request.model]
+        option = table.option(
+            run.mode,
+            run.blocks.start,
+            run.blocks.stop,
+            tuple([self._kind_of[core.index] for core in run.cores]),
+            run.cuts,
+            run.band_rows,
+        )
+        active = Active(run, table.segments(option), self._noise(run.request))
+        self._actives[run.id] = active
+        self._enter(active, now, run.extra_dram_bytes)
+
+    def stop(self, run: Run, how: How, now: float) -> None:
+        """Make a run end early: at the next safe point, at the end of its block, or at once."""
+        active = self._actives[run.id]
+        active.stop = how
+        if how is How.DRAIN:
+            return
+        self._advance(active, now)
+        segment = active.segments[active.at]
+        whole = 1.0 - active.resumed
+        progress = active.done_s / active.work_s if active.work_s > 0.0 else 0.0
+        if how is How.KILL:
+            active.target = progress
+            active.fixed_left_s = 0.0
+        else:
+            step = int((active.resumed + whole * progress) * segment.steps + 1e-9) + 1
+            target = (step / segment.steps - active.resumed) / whole
+            if target >= _WHOLE:
+                return  # the next safe point is the end of the segment
+            active.target = target
+            last = self._tables[run.request.model].option(
+                run.mode,
+                run.blocks.start,
+                run.blocks.stop,
+                tuple([self._kind_of[core.index] for core in run.cores]),
+                run.cuts,
+                run.band_rows,
+            )
+            active.tail_left_s = run.spill_bytes / self._bandwidth + last.drain_s
+        self._stale.append(active)
+
+    def end_segment(self, active: Active, now: float) -> SafePoint | Finish:
+        """The present segment of a run ended: say what was done, and go on to the next one if there is one."""
+        self._advance(active, now)
+        segment = active.segments[active.at]
+        run = active.run
+        early = active.target < _WHOLE
+        fraction = active.target if early else 1.0
+        share = (1.0 - active.resumed) * fraction
+        last = active.at + 1 == len(active.segments)
+        stopped = early or (active.stop is not None and not last)
+        point = SafePoint(
+            run.id,
+            segment.first_block,
+            segment.end_block,
+            active.start_s,
+            active.dram_bytes * fraction + (run.spill_bytes if early and active.stop is How.SPILL else 0.0),
+            segment.link_bytes * share,
+            segment.energy_pj * share,
+            segment.macs * share,
+            share,
+            stopped,
+            active.stop is How.KILL,
+        )
+        if stopped or last:
+            del self._actives[run.id]
+            active.version += 1
+            return point if stopped else Finish(run.id, point)
+        active.at += 1
+        active.resumed = 0.0
+        self._enter(active, now, 0.0)
+        return point
+
+    def settle(self, now: float) -> None:
+        """After all starts, stops and ends of one instant: share the bandwidth anew, re-time what changed."""
+        actives = list(self._actives.values())
+        rates = self._contention.rates([active.demand for active in actives])
+        stale = set(map(id, self._stale))
+        self._stale.clear()
+        for active, rate in zip(actives, rates, strict=True):
+            if rate != active.rate:
+                self._advance(active, now)
+                active.rate = rate
+            elif id(active) not in stale:
+                continue
+            active.version += 1
+            left_s = max(0.0, active.work_s * active.target - active.done_s) / rate
+            self._schedule(now + active.fixed_left_s + left_s + active.tail_left_s, active, active.version)
+
+    def _enter(self, active: Active, now: float, extra_bytes: float) -> None:
+        """Begin the segment at `active.at`, whose first `active.resumed` share is already done."""
+        segment = active.segments[active.at]
+        whole = 1.0 - active.resumed
+        active.dram_bytes = max(0.0, segment.dram_bytes * whole + extra_bytes)
+        noise = active.noise
+        first, end = segment.first_block, segment.end_block
+        factor = noise[first] if end - first == 1 else sum(noise[first:end]) / (end - first)
+        active.work_s = max(segment.compute_s * whole, active.dram_bytes / self._bandwidth) * factor
+        active.demand = active.dram_bytes / active.work_s if active.work_s > 0.0 else 0.0
+        active.fixed_left_s = segment.fixed_s
+        active.done_s = active.tail_left_s = 0.0
+        active.target = 1.0
+        active.start_s = active.updated_s = now
+        self._stale.append(active)
+
+    @staticmethod
+    def _advance(active: Active, now: float) -> None:
+        """Bring a run's progress up to now at the rate it has had since it was last brought up."""
+        elapsed_s = now - active.updated_s
+        active.updated_s = now
+        fixed_s = min(elapsed_s, active.fixed_left_s)
+        active.fixed_left_s -= fixed_s
+        elapsed_s -= fixed_s
+        work_s = min(elapsed_s * active.rate, active.work_s * active.target - active.done_s)
+        if work_s > 0.0:
+            active.done_s += work_s
+            elapsed_s -= work_s / active.rate
+        active.tail_left_s = max(0.0, active.tail_left_s - elapsed_s)
+
+
