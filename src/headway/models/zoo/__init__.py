@@ -1,7 +1,7 @@
 """The model zoo: standard networks generated on the spot, with seeded random weights.
 
 ``names()`` lists them, ``describe(name)`` says what one is and which options it takes, and ``build(name)``
-makes the ONNX graph at any batch, image size or sequence length.
+makes the ONNX graph at any batch, image size or sequence length; ``save(model, path)`` writes it.
 """
 
 from headway.models.zoo import (
@@ -18,7 +18,8 @@ from headway.models.zoo import (
     vit,
     yolo,
 )
-from headway.models.zoo.registry import ZooEntry, ZooOption, build, describe, names
+from headway.models.zoo.registry import ZooEntry, ZooOption, build, count_parameters, describe, names
+from headway.models.zoo.storage import check_target, save
 
 # Importing a family registers its models.
 FAMILIES = (
@@ -36,4 +37,4 @@ FAMILIES = (
     yolo,
 )
 
-__all__ = ["ZooEntry", "ZooOption", "build", "describe", "names"]
+__all__ = ["ZooEntry", "ZooOption", "build", "check_target", "count_parameters", "describe", "names", "save"]

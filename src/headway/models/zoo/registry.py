@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -107,6 +108,15 @@ def build(
     builder = GraphBuilder(name, seed=seed, weights=weights)
     construct(builder, batch, **values)
     return builder.finish(doc=f"{entry.summary}. Source: {entry.source}")
+
+
+def count_parameters(name: str, **options: int) -> int:
+    """Elements of all parameters of a zoo model, biases and folded normalisations included.
+
+    Raises HeadwayError as ``build`` does.
+    """
+    model = build(name, weights=False, **options)
+    return sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
 
 
 def _lookup(name: str) -> tuple[ZooEntry, Construct]:
