@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.core.errors import HeadwayError
+
+if TYPE_CHECKING:
+    import onnx
 
 app = typer.Typer(
     name="zoo",
@@ -28,18 +31,18 @@ def list_models(
         bool, typer.Option("--json", help="Print JSON, with each model's source and options.")
     ] = False,
 ) -> None:
-    """List the models with their parameters and default inputs."""
+    """List the models with their parameters and, at the default options, the shape of one input item."""
     from headway.models import zoo
 
     entries = [zoo.describe(name) for name in zoo.names()]
-    parameters = {name: zoo.count_parameters(name) for name in zoo.names()}
+    graphs = {name: zoo.build(name, weights=False) for name in zoo.names()}
     if as_json:
         models = [
             {
                 "name": entry.name,
                 "family": entry.family,
                 "summary": entry.summary,
-                "params": parameters[entry.name],
+                "params": zoo.count_parameters(graphs[entry.name]),
                 "inputs": entry.inputs,
                 "source": entry.source,
                 "options": [
@@ -57,18 +60,18 @@ def list_models(
         typer.echo(json.dumps({"models": models}, indent=2))
         return
 
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="Zoo models, at their default options")
-    table.add_column("Name", no_wrap=True)
-    table.add_column("Family", no_wrap=True)
-    table.add_column("Parameters", justify="right", no_wrap=True)
-    table.add_column("Inputs")
-    table.add_column("Options")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for title in ("Name", "Family", "Parameters", "Input", "Options"):
+        table.add_column(title, justify="right" if title == "Parameters" else "left", no_wrap=True)
     for entry in entries:
-        options = ", ".join(f"{option.name}={option.default}" for option in entry.options)
-        table.add_row(entry.name, entry.family, f"{parameters[entry.name]:,}", entry.inputs, options)
+        model = graphs[entry.name]
+        parameters = f"{zoo.count_parameters(model):,}"
+        options = "\n".join(f"{option.name}={option.default}" for option in entry.options)
+        table.add_row(entry.name, entry.family, parameters, _item_shapes(model), options)
     Console().print(table)
 
 
@@ -103,6 +106,11 @@ def build_model(
         written = zoo.save(model, out, overwrite=force)
     for file in written:
         typer.echo(f"{file}  {file.stat().st_size:,} bytes")
+
+
+def _item_shapes(model: onnx.ModelProto) -> str:
+    shapes = ([dim.dim_value for dim in given.type.tensor_type.shape.dim] for given in model.graph.input)
+    return ", ".join("x".join(map(str, shape[1:])) for shape in shapes)
 
 
 def _parsed(settings: list[str]) -> dict[str, int]:

@@ -110,12 +110,8 @@ def build(
     return builder.finish(doc=f"{entry.summary}. Source: {entry.source}")
 
 
-def count_parameters(name: str, **options: int) -> int:
-    """Elements of all parameters of a zoo model, biases and folded normalisations included.
-
-    Raises HeadwayError as ``build`` does.
-    """
-    model = build(name, weights=False, **options)
+def count_parameters(model: onnx.ModelProto) -> int:
+    """Elements of all parameters of a model from ``build``, biases and folded normalisations included."""
     return sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
 
 
