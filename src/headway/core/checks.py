@@ -31,12 +31,18 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
     declare, or a run that does not fit.
     """
     if len(decision.requests) != 1:
-        raise BadDecision(f"dispatches {len(decision.requests)} requests at once; this device takes one per run")
+        raise BadDecision(
+            f"dispatches {len(decision.requests)} requests at once; this device takes one per run"
+        )
     request = decision.requests[0]
     if request.state is not State.READY:
         raise BadDecision(f"dispatches request {request.id}, which is {request.state}, not ready")
     blocks = decision.blocks
-    if blocks.step != 1 or blocks.start != request.next_block or not blocks.start < blocks.stop <= request.blocks:
+    if (
+        blocks.step != 1
+        or blocks.start != request.next_block
+        or not blocks.start < blocks.stop <= request.blocks
+    ):
         raise BadDecision(
             f"dispatches blocks {blocks} of request {request.id}, which stands at block {request.next_block}"
             f" of {request.blocks}"
@@ -48,7 +54,9 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
             raise BadDecision(f"dispatches request {request.id} on core {core.name!r}, which is busy")
     need = _NEEDS.get(decision.mode)
     if need is not None and need not in engine.policy.needs:
-        raise BadDecision(f"dispatches in mode {decision.mode} without declaring that it needs {need.value!r}")
+        raise BadDecision(
+            f"dispatches in mode {decision.mode} without declaring that it needs {need.value!r}"
+        )
     try:
         option = engine.estimator.option(decision)
     except ValueError as error:

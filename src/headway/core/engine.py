@@ -44,6 +44,8 @@ _END_STATE = {
     Outcome.FAILED: State.FAILED,
 }
 
+_WHOLE = 1.0 - 1e-9  # shares are sums of floats
+
 
 class Engine:
     """Applies events, asks the policy, checks its answer, returns commands.
@@ -134,7 +136,6 @@ class Engine:
         self._log_progress(run, event)
         if event.stopped:
             self._log_run(run, "stop", str(run.stopping))
-            self._release(run)
             self._requeue(run, event)
             return True
         run.next_block = event.end_block
@@ -152,7 +153,7 @@ class Engine:
         run = self.running[event.run_id]
         self._log_progress(run, event.last)
         self._log_run(run, "finish", None)
-        self._release(run)
+        self._release(run, run.blocks.stop)
         self.policy.on_finish(run, self.now - run.started_s, self._view)
         for request in run.requests:
             request.next_block = run.blocks.stop
@@ -164,14 +165,16 @@ class Engine:
     def _on_failed(self, event: Failed) -> None:
         run = self.running[event.run_id]
         self._log_run(run, "stop", "failed")
-        self._release(run, keep=False)
+        self._release(run, None)
         for request in run.requests:
             self._reply(request, Outcome.FAILED, event.cause)
 
     def _requeue(self, run: Run, event: SafePoint) -> None:
         request = run.request
         done = 0.0 if event.lost else run.resumed + event.share
-        if done >= 1.0:  # stopped exactly at the end of the block
+        at_block_end = done >= _WHOLE
+        self._release(run, event.end_block if at_block_end else None)
+        if at_block_end:
             request.next_block, request.partial = event.end_block, None
         elif done > 0.0:
             request.next_block = event.first_block
@@ -212,15 +215,15 @@ class Engine:
         del self._ready_keys[at]
         del self.ready[at]
 
-    def _release(self, run: Run, *, keep: bool = True) -> None:
+    def _release(self, run: Run, end_block: int | None) -> None:
+        """Free a run's cores; `end_block` is given if it ended at a block's end, so that its output may stay."""
         del self.running[run.id]
         for request in run.requests:
             del self.run_of[request.id]
         self.idle.extend(run.cores)
         self.idle.sort(key=_core_index)
-        if keep and run.stopping is not How.KILL:
-            table = self.estimator.table(run.request.model)
-            self.ledger.end(run.request, table, run.blocks.stop if run.stopping is None else run.next_block, run.cores)
+        if end_block is not None:
+            self.ledger.end(run.request, self.estimator.table(run.request.model), end_block, run.cores)
 
     def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:
         request.to(_END_STATE[outcome], self.now)
@@ -280,7 +283,9 @@ class Engine:
                 self._give_up(decision.request, Outcome.DROPPED, decision.reason)
             elif isinstance(decision, Wake):
                 if decision.at_s <= self.now:
-                    raise BadDecision(f"asks to be woken at {decision.at_s}, which is not after now ({self.now})")
+                    raise BadDecision(
+                        f"asks to be woken at {decision.at_s}, which is not after now ({self.now})"
+                    )
                 self._wake(decision.at_s)
             else:
                 raise BadDecision(f"returned {decision!r}; accepted: Dispatch, Preempt, Drop, Wake")

@@ -32,12 +32,16 @@ class CostTable(Protocol):
 
     blocks: int
     kinds: tuple[str, ...]
-    serial_s: Sequence[Sequence[float]]  # [block][kind], alone with the full bandwidth, nothing in SRAM before
+    serial_s: Sequence[
+        Sequence[float]
+    ]  # [block][kind], alone with the full bandwidth, nothing in SRAM before
     serial: Sequence[Sequence[Option]]  # [block][kind], the same as options
     best_s: Sequence[float]  # [block], the least of serial_s over the kinds
     remaining_s: Sequence[float]  # [block], sum of best_s from there on; one longer than blocks, last 0
     kept_bytes: Sequence[Sequence[float]]  # [block][kind], DRAM reads saved if the previous output is in SRAM
-    unwritten_bytes: Sequence[Sequence[float]]  # [block][kind], DRAM writes saved if only the next block, run there next, reads the output
+    unwritten_bytes: Sequence[
+        Sequence[float]
+    ]  # [block][kind], DRAM writes saved if only the next block, run there next, reads the output
 
     def stacks(self, block: int) -> Sequence[Option]:
         """Every fused stack on one core that starts there, fits, and moves fewer bytes than its serial run."""
@@ -103,7 +107,11 @@ class Estimator(Protocol):
         ...
 
     def estimate(
-        self, dispatches: Sequence[Dispatch], beside: Sequence[Run | Dispatch], extra_bytes: Sequence[float], now: float
+        self,
+        dispatches: Sequence[Dispatch],
+        beside: Sequence[Run | Dispatch],
+        extra_bytes: Sequence[float],
+        now: float,
     ) -> list[Estimate]:
         """Estimates of several dispatches, each beside the same others."""
         ...

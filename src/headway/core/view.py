@@ -59,9 +59,7 @@ class EngineView:
         """Estimates of candidates, each beside what runs now, or beside a hypothetical set."""
         engine = self._engine
         others = self.running if beside is None else beside
-        extra = [
-            self.extra_dram_bytes(c.requests[0], c.blocks.start, c.mode, c.cores) for c in candidates
-        ]
+        extra = [self.extra_dram_bytes(c.requests[0], c.blocks.start, c.mode, c.cores) for c in candidates]
         return engine.estimator.estimate(candidates, others, extra, engine.now)
 
     def extra_dram_bytes(self, request: Request, first: int, mode: Mode, cores: Sequence[Core]) -> float:

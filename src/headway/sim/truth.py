@@ -207,5 +207,3 @@ class FluidTruth:
             active.done_s += work_s
             elapsed_s -= work_s / active.rate
         active.tail_left_s = max(0.0, active.tail_left_s - elapsed_s)
-
-

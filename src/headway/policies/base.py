@@ -1,0 +1,31 @@
+"""What every policy inherits: defaults for all but `decide`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.core.messages import Decision
+from headway.core.protocols import Capability, View
+from headway.core.request import Request
+from headway.core.run import Run
+
+
+class Policy:
+    """A scheduler. Subclass it, implement `decide`, and register it with `@policy("name")`.
+
+    `needs` declares what it may use beyond running blocks in series; the engine refuses the rest.
+    """
+
+    needs: frozenset[Capability] = frozenset()
+    estimator: str = "default"
+
+    def key(self, request: Request, view: View) -> tuple[float, ...]:
+        """Its place in `view.ready`: by default in order of arrival."""
+        return (request.arrival_s,)
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """What to do now."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement decide")
+
+    def on_finish(self, run: Run, actual_s: float, view: View) -> None:
+        """Called after each finished run; a policy that learns overrides it."""

@@ -1,0 +1,102 @@
+"""List scheduling: what first-come, shortest-job, earliest-deadline and least-laxity have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway.core.block import Mode
+from headway.core.device import Core
+from headway.core.messages import Decision, Dispatch, Drop, Preempt
+from headway.core.protocols import Capability, CostTable, View
+from headway.core.request import Request
+from headway.core.run import How
+from headway.policies.base import Policy
+
+TOLERANCE = 1.25
+"""A core keeps a request while each next block takes at most this much longer than on the best core."""
+
+
+class ListPolicy(Policy):
+    """Gives idle cores to ready requests in the order of `key`, layer by layer.
+
+    The first request takes the idle core on which its next block is done first, and keeps it for as many
+    blocks as that core suits (outputs then stay in SRAM where they fit). With `preemptive`, a request
+    that sorts before a running one takes that one's place at its next block end; with `drops`, a
+    request that can no longer meet its deadline even alone is given up.
+    """
+
+    preemptive: bool = False
+    drops: bool = False
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[str, int, int], int] = {}
+
+    def decide(self, view: View) -> Iterator[Decision]:
+        """Fill the idle cores, then preempt."""
+        idle = list(view.idle)
+        waiting: list[Request] = []
+        for request in view.ready:
+            if self.drops and view.now + view.remaining_s(request) > request.deadline_s:
+                yield Drop(request, "cannot meet its deadline any more")
+            elif idle:
+                core = self.place(request, idle, view)
+                idle.remove(core)
+                yield Dispatch((request,), range(request.next_block, self.end(request, core, view)), (core,))
+            else:
+                waiting.append(request)
+                if not self.preemptive or len(waiting) == len(view.device.cores):
+                    break
+        if self.preemptive and waiting:
+            yield from self.preempt(waiting, view)
+
+    def place(self, request: Request, idle: list[Core], view: View) -> Core:
+        """The idle core on which the request's next block ends first, SRAM contents regarded."""
+        if len(idle) == 1:
+            return idle[0]
+        table = view.table(request)
+        block, kind_of, bandwidth = (
+            request.next_block,
+            view.device.kind_of,
+            view.device.dram_bandwidth_bytes_s,
+        )
+        best, best_s = idle[0], float("inf")
+        for core in idle:
+            option = table.serial[block][kind_of[core.index]]
+            extra = view.extra_dram_bytes(request, block, Mode.SERIAL, (core,))
+            seconds = option.fixed_s + max(option.compute_s, (option.dram_bytes + extra) / bandwidth)
+            if seconds < best_s:
+                best, best_s = core, seconds
+        return best
+
+    def end(self, request: Request, core: Core, view: View) -> int:
+        """The block before which the request leaves this core again."""
+        kind = view.device.kind_of[core.index]
+        at = (request.model, request.next_block, kind)
+        known = self._ends.get(at)
+        if known is None:
+            known = self._ends[at] = _suited_until(view.table(request), request.next_block, kind)
+        return known
+
+    def preempt(self, waiting: list[Request], view: View) -> Iterator[Decision]:
+        """Stop those running requests that sort after waiting ones, at the end of their block."""
+        victims = [run for run in view.running if run.stopping is None]
+        freed = sum(run.stopping is not None for run in view.running)
+        victims.sort(key=lambda run: run.request.key, reverse=True)
+        for request, run in zip(waiting[freed:], victims, strict=False):
+            if request.key >= run.request.key:
+                break
+            yield Preempt(run, How.DRAIN)
+
+
+class PreemptiveListPolicy(ListPolicy):
+    """A list policy that may preempt."""
+
+    preemptive = True
+    needs = frozenset({Capability.PREEMPT})
+
+
+def _suited_until(table: CostTable, first: int, kind: int) -> int:
+    end = first + 1
+    while end < table.blocks and table.serial_s[end][kind] <= TOLERANCE * table.best_s[end]:
+        end += 1
+    return end

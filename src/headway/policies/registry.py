@@ -1,0 +1,51 @@
+"""The one place where policies are registered, by a decorator, and made, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import TypeVar
+
+from headway.core.errors import HeadwayError
+from headway.policies.base import Policy
+
+_POLICIES: dict[str, tuple[type[Policy], dict[str, object]]] = {}
+
+PolicyType = TypeVar("PolicyType", bound=type[Policy])
+
+
+def policy(name: str, **options: object) -> Callable[[PolicyType], PolicyType]:
+    """Register a class under a name; `options` are passed to its constructor.
+
+    A class may be registered several times, for instance for its ablations ("lucas:lbl"). Raises
+    ValueError if the name is taken by another class.
+    """
+
+    def register(cls: PolicyType) -> PolicyType:
+        known = _POLICIES.get(name)
+        if known is not None and known[0].__qualname__ != cls.__qualname__:
+            raise ValueError(f"policy {name!r} is already registered by {known[0].__name__}")
+        _POLICIES[name] = (cls, options)
+        return cls
+
+    return register
+
+
+def names() -> tuple[str, ...]:
+    """All registered policies, in the order they were registered."""
+    return tuple(_POLICIES)
+
+
+def describe(name: str) -> str:
+    """The first line of a policy's docstring."""
+    return (_POLICIES[name][0].__doc__ or "").strip().splitlines()[0]
+
+
+def make(name: str) -> Policy:
+    """A fresh policy of that name. Raises HeadwayError, naming those that exist, if there is none."""
+    if name not in _POLICIES:
+        close = get_close_matches(name, _POLICIES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise HeadwayError(f"policy: found {name!r}; accepted: {', '.join(_POLICIES)}{hint}")
+    cls, options = _POLICIES[name]
+    return cls(**options)

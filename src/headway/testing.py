@@ -1,0 +1,215 @@
+"""Small devices, cost tables and requests made by hand, for tests of policies and of the engine.
+
+device = toy_device(2)
+tables = {"m": ToyTable(device, [(1e-3, 1e5), (2e-3, 0.0)])}
+log = play(make("edf"), device, tables, [toy_request(0, "m", tables, arrival_s=0.0, deadline_s=5e-3)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from headway.core.block import Mode, Option, Segment
+from headway.core.device import Core, Dataflow, Device, Link
+from headway.core.engine import Engine
+from headway.core.messages import Arrive, Reply
+from headway.core.protocols import Contention, CostTable, LogRow, Policy
+from headway.core.request import Request
+from headway.cost.contention import MaxMinFair
+from headway.predict.analytic import AnalyticEstimator
+from headway.sim.driver import Simulation
+
+
+def toy_device(
+    cores: int = 2, *, bandwidth_bytes_s: float = 1e9, kinds: Sequence[str] | None = None
+) -> Device:
+    """A device of equal small cores; `kinds` names the type of each core."""
+    names = kinds or ["core"] * cores
+    return Device(
+        name="toy",
+        cores=tuple(
+            Core(index, f"core{index}", kind, 16, 16, Dataflow.WEIGHT_STATIONARY, 1e9, 1 << 20, 16, 0.1, 1.0)
+            for index, kind in enumerate(names)
+        ),
+        dram_bandwidth_bytes_s=bandwidth_bytes_s,
+        dram_energy_pj_per_byte=100.0,
+        link=Link(1e9, 1.0),
+        operand_bytes=1.0,
+    )
+
+
+class ToyTable:
+    """A cost table given as (compute seconds, DRAM bytes) per block, the same on every kind unless scaled.
+
+    `scale` multiplies the compute seconds of each kind. A fused range on one core computes as long and
+    moves only the first block's and last block's halves of their bytes; a pipeline divides the compute
+    time by its number of stages. `steps` safe points per block; `spill_bytes` when stopped inside.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        blocks: Sequence[tuple[float, float]],
+        *,
+        scale: Sequence[float] | None = None,
+        steps: int = 1,
+        kept: float = 0.0,
+        spill_bytes: float = 0.0,
+    ) -> None:
+        self.kinds = device.kinds
+        self.blocks = len(blocks)
+        self._costs = blocks
+        self._scale = scale or [1.0] * len(self.kinds)
+        self._steps = steps
+        self._spill_bytes = spill_bytes
+        bandwidth = device.dram_bandwidth_bytes_s
+        every = range(len(self.kinds))
+        self.serial = [
+            [self._serial(block, block + 1, kind) for kind in every] for block in range(self.blocks)
+        ]
+        self.serial_s = [[option.seconds(bandwidth) for option in row] for row in self.serial]
+        self.best_s = [min(row) for row in self.serial_s]
+        self.remaining_s = [sum(self.best_s[block:]) for block in range(self.blocks + 1)]
+        self.kept_bytes = [[kept if block else 0.0 for _ in every] for block in range(self.blocks)]
+        self.unwritten_bytes = [[0.0 for _ in every] for _ in range(self.blocks)]
+
+    def _serial(self, first: int, end: int, kind: int) -> Option:
+        compute_s = sum(self._costs[block][0] for block in range(first, end)) * self._scale[kind]
+        dram_bytes = sum(self._costs[block][1] for block in range(first, end))
+        return self._option(Mode.SERIAL, first, end, (kind,), (), None, compute_s, dram_bytes)
+
+    def _option(
+        self,
+        mode: Mode,
+        first: int,
+        end: int,
+        kinds: tuple[int, ...],
+        cuts: tuple[int, ...],
+        band_rows: int | None,
+        compute_s: float,
+        dram_bytes: float,
+    ) -> Option:
+        serial_bytes = sum(self._costs[block][1] for block in range(first, end))
+        spill_bytes = 0.0 if mode is Mode.SERIAL else self._spill_bytes
+        return Option(
+            mode, first, end, kinds, cuts, band_rows, self._steps, 0.0, compute_s, dram_bytes, 0.0, 0.0,
+            dram_bytes, float(end - first), serial_bytes, spill_bytes,
+        )  # fmt: skip
+
+    def stacks(self, block: int) -> list[Option]:
+        """Every longer range from there, on every kind."""
+        return [
+            self.option(Mode.FUSED, block, end, (kind,))
+            for end in range(block + 2, self.blocks + 1)
+            for kind in range(len(self.kinds))
+        ]
+
+    def pipelines(self, block: int) -> list[Option]:
+        """Two-stage pipelines over two cores of the first kind."""
+        return [
+            self.option(Mode.PIPELINE, block, end, (0, 0), (block + 1,))
+            for end in range(block + 2, self.blocks + 1)
+        ]
+
+    def option(
+        self,
+        mode: Mode,
+        first: int,
+        end: int,
+        kinds: tuple[int, ...],
+        cuts: tuple[int, ...] = (),
+        band_rows: int | None = None,
+    ) -> Option:
+        """See CostTable.option; split ranges are refused."""
+        if mode is Mode.SERIAL:
+            if len(kinds) != 1:
+                raise ValueError(f"a serial run takes one core, found {len(kinds)}")
+            return self._serial(first, end, kinds[0])
+        if mode is Mode.SPLIT:
+            raise ValueError("a toy table has no split runs")
+        compute_s = (
+            sum(self._costs[block][0] for block in range(first, end)) * self._scale[kinds[0]] / len(kinds)
+        )
+        dram_bytes = (self._costs[first][1] + self._costs[end - 1][1]) / 2.0
+        return self._option(mode, first, end, kinds, cuts, band_rows, compute_s, dram_bytes)
+
+    def segments(self, option: Option) -> list[Segment]:
+        """One segment per block of a serial run, one for anything else."""
+        if option.mode is not Mode.SERIAL:
+            return [
+                Segment(
+                    option.first, option.end, 0.0, option.compute_s, option.dram_bytes, option.steps,
+                    energy_pj=option.energy_pj, macs=option.macs,
+                )
+            ]  # fmt: skip
+        kind = option.kinds[0]
+        return [
+            Segment(
+                block, block + 1, 0.0, self._costs[block][0] * self._scale[kind], self._costs[block][1], self._steps,
+                energy_pj=self._costs[block][1], macs=1.0,
+            )
+            for block in range(option.first, option.end)
+        ]  # fmt: skip
+
+
+def toy_request(
+    id: int,
+    model: str,
+    tables: Mapping[str, CostTable],
+    *,
+    arrival_s: float,
+    deadline_s: float,
+    tenant: str = "tenant",
+    **fields: float,
+) -> Request:
+    """A request at block 0 of a model."""
+    table = tables[model]
+    return Request(id, tenant, id, model, arrival_s, deadline_s, table.blocks, table.remaining_s[0], **fields)  # type: ignore[arg-type]
+
+
+class Listed:
+    """A source that sends given requests."""
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self._requests = sorted(requests, key=lambda request: (request.arrival_s, request.id))
+
+    def first(self) -> Iterator[Arrive]:
+        """The requests in order of arrival."""
+        return iter([Arrive(request) for request in self._requests])
+
+    def after(self, reply: Reply, now: float) -> Iterable[Arrive]:
+        """Nothing reacts."""
+        return ()
+
+
+class Rows(list[LogRow]):
+    """A sink that is a list."""
+
+    def add(self, row: LogRow) -> None:
+        """Append a row."""
+        self.append(row)
+
+    def of(self, event: str) -> list[LogRow]:
+        """The rows of one kind of event."""
+        return [row for row in self if row.event == event]
+
+
+def play(
+    policy: Policy,
+    device: Device,
+    tables: Mapping[str, CostTable],
+    requests: Iterable[Request],
+    *,
+    contention: Contention | None = None,
+    noise: Mapping[int, Sequence[float]] | None = None,
+) -> Rows:
+    """Simulate requests under a policy and return the log; `noise` gives factors per block for request ids."""
+    rule = contention or MaxMinFair(device.dram_bandwidth_bytes_s)
+    rows = Rows()
+    engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, rows)
+    factors = noise or {}
+    simulation = Simulation(
+        engine, Listed(requests), device, dict(tables), rule, lambda r: factors.get(r.id, (1.0,) * r.blocks)
+    )
+    simulation.run()
+    return rows
