@@ -1,0 +1,239 @@
+"""Hardware descriptions: the schema of their YAML, and the device that a description stands for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from headway.config.quantities import (
+    Bandwidth,
+    EnergyPerByte,
+    EnergyPerOperation,
+    Frequency,
+    Overhead,
+    Size,
+)
+from headway.config.validation import Strict, mistake, validate
+from headway.config.yaml_file import Document, Place, parse_yaml, read_yaml
+from headway.core.device import Core, Dataflow, Device, Link
+from headway.core.errors import HeadwayError
+
+MOST_CORES = 1024
+MOST_SIDE = 65536  # rows or columns of an array
+
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="Letters, digits, '.', '_' and '-', at most 64.",
+        examples=["tpu"],
+    ),
+]
+
+
+class Array(Strict):
+    """A systolic array of rows x columns multiply-accumulate units."""
+
+    rows: Annotated[int, Field(ge=1, le=MOST_SIDE)]
+    columns: Annotated[int, Field(ge=1, le=MOST_SIDE)]
+
+
+class CoreEnergy(Strict):
+    """Energy inside a core.
+
+    The defaults are for 8-bit operands, from DeFiNES (HPCA 2023): 0.04 pJ per multiply-accumulate, and
+    26 pJ per read of a 128-bit word of a 1 MiB SRAM.
+    """
+
+    mac: EnergyPerOperation = 0.04
+    sram: EnergyPerByte = 1.625
+
+
+class CoreGroup(Strict):
+    """One core, or `count` equal ones that are named NAME-0, NAME-1 and so on."""
+
+    name: Name
+    count: Annotated[int | None, Field(ge=1, le=MOST_CORES)] = None
+    array: Array
+    dataflow: Annotated[
+        Literal["os", "ws"],
+        Field(description="What stays in the array: outputs (os) or weights (ws)."),
+    ]
+    clock: Frequency
+    sram: Size
+    vector_lanes: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MOST_SIDE,
+            description="Elementary operations per cycle outside the array; as many as columns by default.",
+        ),
+    ] = None
+    double_buffered: Annotated[
+        bool, Field(description="Whether transfers go on while the array computes.")
+    ] = True
+    energy: CoreEnergy = CoreEnergy()
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names of the cores that the group stands for."""
+        if self.count is None:
+            yield self.name
+        else:
+            yield from (f"{self.name}-{number}" for number in range(self.count))
+
+
+class LinkDescription(Strict):
+    """The connection between any two cores. The default energy is a hop of 0.7 pJ/bit (Gemini, HPCA 2024)."""
+
+    bandwidth: Bandwidth
+    energy: EnergyPerByte = 5.6
+
+
+class Dram(Strict):
+    """The memory that all cores share. The default energy is 7.5 pJ/bit (SET, ISCA 2023)."""
+
+    bandwidth: Bandwidth
+    energy: EnergyPerByte = 60.0
+
+
+class Hardware(Strict):
+    """A multi-core accelerator: cores with their arrays and SRAM, a link between them, one shared DRAM."""
+
+    name: Name
+    source: Annotated[str, Field(description="Where the numbers come from.")] = ""
+    assumptions: Annotated[str, Field(description="Which numbers are recalled or assumed.")] = ""
+    operand_bits: Annotated[
+        Literal[4, 8, 16, 32],
+        Field(description="Width at which float tensors of a model are stored and computed here."),
+    ] = 8
+    cores: Annotated[tuple[CoreGroup, ...], Field(strict=False, json_schema_extra={"minItems": 1})]
+    link: Annotated[LinkDescription | None, Field(description="Required if there is more than one core.")] = (
+        None
+    )
+    dram: Dram
+    dispatch_overhead: Annotated[Overhead, Field(description="Paid once for every run.")] = 1e-6
+    switch_overhead: Annotated[Overhead, Field(description="Paid for every band of a fused run.")] = 5e-8
+
+    @model_validator(mode="after")
+    def _check_cores(self) -> Hardware:
+        if not self.cores:
+            raise mistake("found an empty list; accepted: at least one core", "cores")
+        total = sum(group.count or 1 for group in self.cores)
+        if total > MOST_CORES:
+            raise mistake(f"{total} cores; at most {MOST_CORES} are accepted", "cores")
+        groups: dict[str, int] = {}
+        cores: dict[str, int] = {}
+        for position, group in enumerate(self.cores):
+            place: Place = ("cores", position, "name")
+            for name, seen in ((group.name, groups), *((name, cores) for name in group.names)):
+                if name in seen:
+                    raise mistake(f"core name {name!r} is already taken by cores[{seen[name]}]", *place)
+                seen[name] = position
+        if total > 1 and self.link is None:
+            raise mistake("missing, but required if there is more than one core", "link")
+        return self
+
+    def device(self) -> Device:
+        """The device that the cost model and the engine work with. Equal groups of cores share one kind."""
+        kinds: dict[CoreGroup, str] = {}
+        cores: list[Core] = []
+        for group in self.cores:
+            alike = group.model_copy(
+                update={"name": "", "count": None, "vector_lanes": group.vector_lanes or group.array.columns}
+            )
+            kind = kinds.setdefault(alike, group.name)
+            first = len(cores)
+            cores.extend(
+                Core(
+                    index=first + offset,
+                    name=name,
+                    kind=kind,
+                    rows=group.array.rows,
+                    columns=group.array.columns,
+                    dataflow=Dataflow(group.dataflow),
+                    clock_hz=group.clock,
+                    sram_bytes=int(group.sram),
+                    vector_lanes=group.vector_lanes or group.array.columns,
+                    mac_energy_pj=group.energy.mac,
+                    sram_energy_pj_per_byte=group.energy.sram,
+                    double_buffered=group.double_buffered,
+                )
+                for offset, name in enumerate(group.names)
+            )
+        # With one core nothing ever crosses a link; its numbers are then those of the DRAM.
+        link = self.link or LinkDescription(bandwidth=self.dram.bandwidth, energy=self.dram.energy)
+        return Device(
+            name=self.name,
+            cores=tuple(cores),
+            dram_bandwidth_bytes_s=self.dram.bandwidth,
+            dram_energy_pj_per_byte=self.dram.energy,
+            link=Link(link.bandwidth, link.energy),
+            operand_bytes=self.operand_bits / 8,
+            dispatch_s=self.dispatch_overhead,
+            switch_s=self.switch_overhead,
+            source=self.source,
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain data that loads again to an equal description."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def load_hardware(hardware: str | Path | Mapping[str, Any]) -> Device:
+    """The device described by a preset's name, a YAML file, or a mapping of the same form.
+
+    Raises HeadwayError with file, line and field for whatever is wrong with the description.
+    """
+    return describe_hardware(hardware).device()
+
+
+def describe_hardware(hardware: str | Path | Mapping[str, Any]) -> Hardware:
+    """The checked description of a preset, a file or a mapping; see `load_hardware`."""
+    if isinstance(hardware, Mapping):
+        return validate(Hardware, Document("hardware", dict(hardware)))
+    return validate(Hardware, hardware_document(hardware))
+
+
+def preset_names() -> tuple[str, ...]:
+    """The names of the presets, sorted without regard to case."""
+    return tuple(sorted(_presets(), key=str.lower))
+
+
+def hardware_document(name_or_path: str | Path, folder: Path | None = None) -> Document:
+    """The description of a preset or of a YAML file, relative to `folder`, not yet checked."""
+    if isinstance(name_or_path, str) and not _is_path(name_or_path):
+        if name_or_path not in _presets():
+            near = difflib.get_close_matches(name_or_path, preset_names(), n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise HeadwayError(
+                f"no hardware preset named {name_or_path!r}{hint}; accepted: {', '.join(preset_names())},"
+                " or a path that ends in .yaml"
+            )
+        return _preset(name_or_path)
+    return read_yaml((folder or Path()) / name_or_path)
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".yaml", ".yml")) or "/" in text or "\\" in text
+
+
+@cache
+def _presets() -> dict[str, str]:
+    """The text of each preset by its name, which is its file's name."""
+    folder = resources.files("headway.config") / "presets"
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".yaml")
+    }
+
+
+def _preset(name: str) -> Document:
+    return parse_yaml(_presets()[name], f"preset {name}")

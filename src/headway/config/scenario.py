@@ -1,0 +1,259 @@
+"""The scenario: tenants, hardware, policy and seed. One file drives every command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from headway.config.arrivals import Closed
+from headway.config.hardware import Hardware, Name, hardware_document
+from headway.config.overrides import merged, with_changes
+from headway.config.quantities import FRACTION, TIME, Duration, Quantity
+from headway.config.tenants import Tenant
+from headway.config.validation import Strict, exactly_one, mistake, validate
+from headway.config.yaml_file import Document, Place, read_yaml
+from headway.core.device import Device
+from headway.core.errors import HeadwayError
+
+MOST_REQUESTS = 10_000_000
+MOST_TENANTS = 1000
+
+_WARMUP_TIME = Quantity(TIME, most="1000 h", least="0 s")
+_WARMUP_SHARE = Quantity(FRACTION, most="99 %", least="0 %")
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """The part at the start that statistics leave out: some seconds, or else a share of the whole time."""
+
+    seconds: float | None = None
+    share: float = 0.0
+
+
+def _parse_warmup(value: object) -> Warmup:
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        return Warmup(share=_WARMUP_SHARE.parse(value))
+    try:
+        return Warmup(seconds=_WARMUP_TIME.parse(value))
+    except PydanticCustomError as error:
+        raise PydanticCustomError(
+            "quantity", '{text}; or a share such as "10 %"', {"text": error.message()}
+        ) from None
+
+
+def _format_warmup(warmup: Warmup) -> str:
+    if warmup.seconds is None:
+        return _WARMUP_SHARE.format(warmup.share)
+    return _WARMUP_TIME.format(warmup.seconds)
+
+
+class Noise(Strict):
+    """How far truth strays from belief."""
+
+    solo_std: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=3,
+            allow_inf_nan=False,
+            description="Standard deviation of the logarithm of a run's time alone; 0 for none.",
+        ),
+    ] = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a scenario came from, for messages and relative paths; equal scenarios may differ in it."""
+
+    document: Document = field(default=Document("scenario", {}), compare=False)
+    folder: Path = field(default=Path(), compare=False)
+
+
+class Scenario(Strict):
+    """Tenants with their SLAs and arrivals on a piece of hardware, under a policy.
+
+    `hardware` is always the full description here, whichever way the file gives it: as a preset's name, a
+    path relative to the scenario, a description in place, or `{preset: NAME, ...}` with changes to a preset.
+    """
+
+    name: Name
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    hardware: Hardware
+    policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}$")] = "lucas"
+    duration: Annotated[Duration | None, Field(description="Arrivals stop then; give this or requests.")] = (
+        None
+    )
+    requests: Annotated[
+        int | None,
+        Field(
+            ge=1, le=MOST_REQUESTS, description="Arrivals in all, in order of time; give this or duration."
+        ),
+    ] = None
+    warmup: Annotated[
+        Warmup,
+        PlainValidator(_parse_warmup),
+        PlainSerializer(_format_warmup, return_type=str),
+        WithJsonSchema({"anyOf": [_WARMUP_TIME.json_schema(), _WARMUP_SHARE.json_schema()]}),
+    ] = Warmup(share=0.1)
+    contention: Annotated[
+        Literal["max-min", "proportional"],
+        Field(description="How runs share DRAM bandwidth that does not suffice for all."),
+    ] = "max-min"
+    noise: Noise = Noise()
+    tenants: Annotated[tuple[Tenant, ...], Field(strict=False, json_schema_extra={"minItems": 1})]
+
+    _origin: _Origin = PrivateAttr(default=_Origin())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Scenario:
+        """Read and check a scenario file.
+
+        Raises HeadwayError naming file, line and field for whatever is wrong, model files that are not
+        there included.
+        """
+        path = Path(path)
+        scenario = cls._checked(read_yaml(path), path.parent)
+        for position, tenant in enumerate(scenario.tenants):
+            file = tenant.model_path(path.parent)
+            if file is not None and not file.is_file():
+                raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: no file {file}")
+        return scenario
+
+    @classmethod
+    def from_mapping(
+        cls, data: Mapping[str, Any], base_dir: str | Path = ".", *, name: str = "scenario"
+    ) -> Scenario:
+        """Check a scenario given as plain data of the same form as the file.
+
+        Paths in it are relative to `base_dir`; `name` stands for the file in messages.
+        """
+        return cls._checked(Document(name, dict(data)), Path(base_dir))
+
+    @classmethod
+    def _checked(cls, document: Document, folder: Path) -> Scenario:
+        scenario = validate(cls, _with_hardware(document, folder))
+        scenario._origin = _Origin(document, folder)
+        return scenario
+
+    @model_validator(mode="after")
+    def _check_tenants(self) -> Scenario:
+        if not self.tenants:
+            raise mistake("found an empty list; accepted: at least one tenant", "tenants")
+        if len(self.tenants) > MOST_TENANTS:
+            raise mistake(f"{len(self.tenants)} tenants; at most {MOST_TENANTS} are accepted", "tenants")
+        seen: dict[str, int] = {}
+        for position, tenant in enumerate(self.tenants):
+            if tenant.name in seen:
+                raise mistake(
+                    f"tenant name {tenant.name!r} is already taken by tenants[{seen[tenant.name]}]",
+                    "tenants",
+                    position,
+                    "name",
+                )
+            seen[tenant.name] = position
+        return self
+
+    @model_validator(mode="after")
+    def _check_length(self) -> Scenario:
+        exactly_one(self.duration, self.requests, 'duration ("2 s") and requests (1000)')
+        closed = [isinstance(tenant.arrivals, Closed) for tenant in self.tenants]
+        if self.requests is not None and any(closed) and not all(closed):
+            raise mistake(
+                "cannot be counted alike for every policy when some tenants are closed loops and others"
+                " are not; give duration instead",
+                "requests",
+            )
+        if self.duration is not None:
+            rates = [0.0 if isinstance(t.arrivals, Closed) else t.arrivals.mean_rate for t in self.tenants]
+            expected = self.duration * sum(rates)
+            if expected > MOST_REQUESTS:
+                raise mistake(
+                    f"about {expected:.3g} requests would arrive; at most {MOST_REQUESTS} are accepted:"
+                    " shorten it or lower the rates",
+                    "duration",
+                )
+            if (self.warmup.seconds or 0.0) >= self.duration:
+                raise mistake("must be shorter than duration", "warmup")
+        return self
+
+    def device(self) -> Device:
+        """The device that `hardware` describes."""
+        return self.hardware.device()
+
+    def warmup_end_s(self, last_arrival_s: float) -> float:
+        """Requests that arrive before this time are warm-up; a share counts from 0 to `duration` or, without
+        one, to the last arrival."""
+        if self.warmup.seconds is not None:
+            return self.warmup.seconds
+        return self.warmup.share * (self.duration if self.duration is not None else last_arrival_s)
+
+    def model_path(self, tenant: Tenant) -> Path | None:
+        """The file of a tenant's model; None for a zoo model."""
+        return tenant.model_path(self._origin.folder)
+
+    def where(self, *place: str | int) -> str:
+        """``file:line: place`` of a field, for messages: ``where("tenants", 0, "model")``."""
+        return self._origin.document.where(place)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain data, with hardware in full, that `from_mapping` turns into an equal scenario."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def with_overrides(self, changes: Mapping[str, Any]) -> Scenario:
+        """A checked copy with some fields changed.
+
+        Keys are places such as ``seed``, ``hardware.dram.bandwidth`` or ``tenants.camera.sla.isolated``
+        (tenants by name or position). None takes a field away; whatever is new is checked as in a file.
+        """
+        data = self.to_mapping()
+        if "hardware" in changes:  # first, so that changes to its fields apply to the new one
+            data["hardware"] = changes["hardware"]
+            data = _with_hardware(Document("changes", data), self._origin.folder).data
+        changes = {place: value for place, value in changes.items() if place != "hardware"}
+        return self.from_mapping(
+            with_changes(data, changes),
+            self._origin.folder,
+            name=f"{self._origin.document.name} with changes",
+        )
+
+
+def _with_hardware(document: Document, folder: Path) -> Document:
+    """The document with its hardware in full, in place of a name, a path, or changes to a preset."""
+    data = document.data
+    given = data.get("hardware") if isinstance(data, dict) else None
+    changes: dict[str, Any] = {}
+    if isinstance(given, dict) and "preset" in given:
+        changes = {key: value for key, value in given.items() if key != "preset"}
+        place: Place = ("hardware", "preset")
+        given = given["preset"]
+        if not isinstance(given, str):
+            raise HeadwayError(
+                f"{document.where(place)}: found {given!r}; accepted: a preset's name or a path"
+            )
+    elif isinstance(given, str):
+        place = ("hardware",)
+    elif given is None or isinstance(given, dict):
+        return document
+    else:
+        raise HeadwayError(
+            f"{document.where(('hardware',))}: found {given!r};"
+            " accepted: a preset's name, a path or a description"
+        )
+    try:
+        base = hardware_document(given, folder)
+        validate(Hardware, base)
+    except HeadwayError as error:
+        raise HeadwayError(f"{document.where(place)}: {error}") from None
+    return Document(document.name, {**data, "hardware": merged(base.data, changes)}, document.lines)

@@ -1,0 +1,131 @@
+"""Tenants of a scenario: the model each one runs, what it was promised, and when its requests come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from headway.config.arrivals import Arrivals
+from headway.config.quantities import DURATION, Duration
+from headway.config.validation import Strict, exactly_one, mistake
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+
+TenantName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
+        description="Letters, digits, '_' and '-', at most 64.",
+        examples=["camera"],
+    ),
+]
+
+
+def _parse_expiry(value: object) -> float | str:
+    if value == "deadline":
+        return "deadline"
+    try:
+        return DURATION.parse(value)
+    except PydanticCustomError as error:
+        raise PydanticCustomError("quantity", "{text}; or 'deadline'", {"text": error.message()}) from None
+
+
+def _format_expiry(value: float | str) -> str:
+    return value if isinstance(value, str) else DURATION.format(value)
+
+
+Expiry = Annotated[
+    float | Literal["deadline"],
+    PlainValidator(_parse_expiry),
+    PlainSerializer(_format_expiry, return_type=str),
+    WithJsonSchema({"anyOf": [{"const": "deadline"}, DURATION.json_schema()]}),
+]
+
+
+class Sla(Strict):
+    """What was promised: a latency, as a time or as a multiple of the isolated latency, and how often.
+
+    The isolated latency is that of the model alone on the device, layer by layer on the best core for each.
+    """
+
+    deadline: Duration | None = None
+    isolated: Annotated[Positive | None, Field(description="Multiple of the isolated latency.")] = None
+    percentile: Annotated[
+        float, Field(gt=0, le=100, allow_inf_nan=False, description="Share of requests, in percent.")
+    ] = 99.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Sla:
+        exactly_one(self.deadline, self.isolated, 'deadline ("20 ms") and isolated (4.0)')
+        return self
+
+    def relative_deadline_s(self, isolated_s: float) -> float:
+        """Seconds from arrival to deadline, given the model's isolated latency."""
+        return self.deadline if self.deadline is not None else (self.isolated or 0.0) * isolated_s
+
+
+class Tenant(Strict):
+    """One tenant and its one model."""
+
+    name: TenantName
+    model: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=4096,
+            description="A zoo model's name, or the path of an .onnx file, relative to the scenario.",
+        ),
+    ]
+    dims: Annotated[
+        dict[str, Count],
+        Field(default_factory=dict, description="Symbolic dimensions of an .onnx file, such as batch: 1."),
+    ]
+    options: Annotated[
+        dict[str, Count],
+        Field(
+            default_factory=dict,
+            description="Options of a zoo model, such as batch, image_size or sequence_length.",
+        ),
+    ]
+    sla: Sla
+    priority: Annotated[int, Field(ge=0, le=1_000_000, description="Grows with importance.")] = 0
+    weight: Annotated[Positive, Field(description="Share, for policies that regard shares.")] = 1.0
+    service_class: Annotated[
+        Literal["strict", "best-effort"],
+        Field(alias="class", description="Whether the SLA binds, or is only reported."),
+    ] = "strict"
+    expires: Annotated[
+        Expiry | None,
+        Field(description="A request that has not started by then is dropped: a time, or 'deadline'."),
+    ] = None
+    arrivals: Arrivals
+
+    @model_validator(mode="after")
+    def _check_model(self) -> Tenant:
+        if self.is_file and self.options:
+            raise mistake("options are for zoo models; for an .onnx file use dims", "options")
+        if not self.is_file and self.dims:
+            raise mistake("dims are for .onnx files; for a zoo model use options", "dims")
+        return self
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the model is a file rather than a zoo model."""
+        return self.model.lower().endswith(".onnx")
+
+    @property
+    def strict(self) -> bool:
+        """Whether the SLA binds."""
+        return self.service_class == "strict"
+
+    def expires_after_s(self, relative_deadline_s: float) -> float | None:
+        """Seconds after arrival at which a request that has not started is dropped, or None for never."""
+        return relative_deadline_s if isinstance(self.expires, str) else self.expires
+
+    def model_path(self, folder: Path) -> Path | None:
+        """The model's file, relative paths taken from `folder`; None for a zoo model."""
+        return folder / self.model if self.is_file else None
