@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from headway.config.arrivals import Closed, OpenArrivals
 from headway.config.tenants import Tenant
 from headway.core.messages import Arrive, Reply
-from headway.core.request import Outcome, Request
+from headway.core.request import Request
+from headway.core.run import Outcome
 from headway.workload.arrivals import arrival_times, think_time_s
 
 IDS_PER_TENANT = 10**9
