@@ -1,0 +1,184 @@
+"""The two views of a log that everything else is computed from: its requests, and its stretches of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.run import Outcome
+from headway.record.log import LogTable
+
+UNFINISHED: Final = "unfinished"
+LATE: Final = "late"
+IN_TIME: Final = "in time"
+ENDINGS: Final = (
+    IN_TIME,
+    LATE,
+    Outcome.DROPPED.value,
+    Outcome.REJECTED.value,
+    Outcome.FAILED.value,
+    Outcome.CANCELLED.value,
+    UNFINISHED,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """One entry per request, in order of arrival.
+
+    `end_s` is NaN for unfinished requests, `deadline_s` infinite where there is none. `ending` is a
+    position in `ENDINGS`. `tenant` and `model` are positions in `tenants` and `models`.
+    """
+
+    id: NDArray[np.int64]
+    tenant: NDArray[np.int32]
+    model: NDArray[np.int32]
+    arrival_s: NDArray[np.float64]
+    deadline_s: NDArray[np.float64]
+    isolated_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    ending: NDArray[np.int64]
+    tenants: tuple[str, ...]
+    models: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @property
+    def turnaround_s(self) -> NDArray[np.float64]:
+        """Reply minus arrival, NaN for unfinished requests."""
+        return self.end_s - self.arrival_s
+
+    @property
+    def completed(self) -> NDArray[np.bool_]:
+        """Which requests were done, in time or late."""
+        return self.ending <= 1
+
+    def only(self, chosen: NDArray[np.bool_]) -> Requests:
+        """The requests that a mask chooses."""
+        return Requests(
+            self.id[chosen],
+            self.tenant[chosen],
+            self.model[chosen],
+            self.arrival_s[chosen],
+            self.deadline_s[chosen],
+            self.isolated_s[chosen],
+            self.end_s[chosen],
+            self.ending[chosen],
+            self.tenants,
+            self.models,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretches:
+    """One entry per progress row, in the order of the log: what kept which cores busy from when to when.
+
+    `lost` marks work that was thrown away by a kill. `mode` and `cores` are positions in `modes` and
+    `core_sets`; `core_sets` holds tuples of core indices.
+    """
+
+    run: NDArray[np.int64]
+    request: NDArray[np.int64]
+    tenant: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    first_block: NDArray[np.int64]
+    end_block: NDArray[np.int64]
+    share: NDArray[np.float64]
+    lost: NDArray[np.bool_]
+    mode: NDArray[np.int32]
+    cores: NDArray[np.int32]
+    dram_bytes: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
+    energy_pj: NDArray[np.float64]
+    macs: NDArray[np.float64]
+    tenants: tuple[str, ...]
+    modes: tuple[str, ...]
+    core_sets: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.run)
+
+    @property
+    def core_seconds(self) -> NDArray[np.float64]:
+        """Busy time of all the cores of each stretch together."""
+        widths = np.array([len(indices) for indices in self.core_sets], dtype=np.float64)
+        return (self.end_s - self.start_s) * widths[self.cores]
+
+    def per_core(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Each stretch once for every core that it used: the core indices, and the stretches' positions."""
+        widths = np.array([len(indices) for indices in self.core_sets], dtype=np.int64)
+        starts = np.concatenate(([0], np.cumsum(widths)))[:-1]
+        flat = np.array([core for indices in self.core_sets for core in indices], dtype=np.int64)
+        repeats = widths[self.cores]
+        positions = np.repeat(np.arange(len(self)), repeats)
+        within = np.arange(len(positions)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        return flat[np.repeat(starts[self.cores], repeats) + within], positions
+
+
+def requests_of(log: LogTable) -> Requests:
+    """The requests of a log, each with how it ended. A second reply to a request is disregarded."""
+    arrivals, replies = log.where("arrive"), log.where("reply")
+    ids = log.integers("request")[arrivals]
+    deadline_s = np.nan_to_num(log.floats("deadline_s")[arrivals], nan=np.inf, posinf=np.inf)
+    end_s = np.full(len(ids), np.nan)
+    ending = np.full(len(ids), ENDINGS.index(UNFINISHED))
+    if len(ids) and len(replies):
+        order = np.argsort(ids, kind="stable")
+        replied, first = np.unique(log.integers("request")[replies], return_index=True)
+        slot = np.minimum(np.searchsorted(ids[order], replied), len(ids) - 1)
+        known = ids[order][slot] == replied
+        at, rows = order[slot[known]], replies[first[known]]
+        end_s[at] = log.floats("time_s")[rows]
+        codes, outcomes = log.codes("outcome")
+        names = [IN_TIME if outcome == Outcome.DONE else outcome for outcome in outcomes]
+        ending[at] = np.array([ENDINGS.index(name) for name in names])[codes[rows]]
+        ending[(ending == ENDINGS.index(IN_TIME)) & (end_s > deadline_s)] = ENDINGS.index(LATE)
+    tenant, tenants = log.codes("tenant")
+    model, models = log.codes("model")
+    return Requests(
+        ids,
+        tenant[arrivals],
+        model[arrivals],
+        log.floats("time_s")[arrivals],
+        deadline_s,
+        log.floats("isolated_s")[arrivals],
+        end_s,
+        ending,
+        tenants,
+        models,
+    )
+
+
+def stretches_of(log: LogTable) -> Stretches:
+    """The stretches of work of a log."""
+    rows = log.where("progress")
+    tenant, tenants = log.codes("tenant")
+    mode, modes = log.codes("mode")
+    cores, core_sets = log.codes("cores")
+    reason, reasons = log.codes("reason")
+    lost = np.array([*(name == "lost" for name in reasons), False])
+    return Stretches(
+        log.integers("run")[rows],
+        log.integers("request")[rows],
+        tenant[rows],
+        log.floats("start_s")[rows],
+        log.floats("time_s")[rows],
+        log.integers("first_block")[rows],
+        log.integers("end_block")[rows],
+        np.nan_to_num(log.floats("share")[rows], nan=1.0),
+        lost[reason[rows]],
+        mode[rows],
+        cores[rows],
+        np.nan_to_num(log.floats("dram_bytes")[rows]),
+        np.nan_to_num(log.floats("link_bytes")[rows]),
+        np.nan_to_num(log.floats("energy_pj")[rows]),
+        np.nan_to_num(log.floats("macs")[rows]),
+        tenants,
+        modes,
+        tuple(tuple(int(part) for part in text.split("+") if part) for text in core_sets),
+    )
