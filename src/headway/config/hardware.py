@@ -32,7 +32,6 @@ Name = Annotated[
     Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
         description="Letters, digits, '.', '_' and '-', at most 64.",
-        examples=["tpu"],
     ),
 ]
 
@@ -79,6 +78,11 @@ class CoreGroup(Strict):
         bool, Field(description="Whether transfers go on while the array computes.")
     ] = True
     energy: CoreEnergy = CoreEnergy()
+
+    @property
+    def lanes(self) -> int:
+        """The vector lanes, the default filled in."""
+        return self.vector_lanes or self.array.columns
 
     @property
     def names(self) -> Iterator[str]:
@@ -145,9 +149,7 @@ class Hardware(Strict):
         kinds: dict[CoreGroup, str] = {}
         cores: list[Core] = []
         for group in self.cores:
-            alike = group.model_copy(
-                update={"name": "", "count": None, "vector_lanes": group.vector_lanes or group.array.columns}
-            )
+            alike = group.model_copy(update={"name": "", "count": None, "vector_lanes": group.lanes})
             kind = kinds.setdefault(alike, group.name)
             first = len(cores)
             cores.extend(
@@ -160,7 +162,7 @@ class Hardware(Strict):
                     dataflow=Dataflow(group.dataflow),
                     clock_hz=group.clock,
                     sram_bytes=int(group.sram),
-                    vector_lanes=group.vector_lanes or group.array.columns,
+                    vector_lanes=group.lanes,
                     mac_energy_pj=group.energy.mac,
                     sram_energy_pj_per_byte=group.energy.sram,
                     double_buffered=group.double_buffered,

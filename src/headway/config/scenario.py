@@ -84,8 +84,8 @@ class _Origin:
 class Scenario(Strict):
     """Tenants with their SLAs and arrivals on a piece of hardware, under a policy.
 
-    `hardware` is always the full description here, whichever way the file gives it: as a preset's name, a
-    path relative to the scenario, a description in place, or `{preset: NAME, ...}` with changes to a preset.
+    The file gives `hardware` as a preset's name, a path relative to the scenario, a description in place, or
+    `{preset: NAME, ...}` with changes to a preset; once loaded it is the full description.
     """
 
     name: Name

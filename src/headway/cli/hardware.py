@@ -1,0 +1,131 @@
+"""`headway hardware`: the presets, and what a description stands for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from headway.config import Hardware
+    from headway.core.device import Device
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands to the application."""
+    group = typer.Typer(no_args_is_help=True, help="List and show hardware descriptions.")
+    group.command("list")(_list)
+    group.command("show")(_show)
+    app.add_typer(group, name="hardware")
+
+
+def _list(as_json: _Json = False) -> None:
+    """List the hardware presets."""
+    from headway.config import load_hardware, preset_names
+
+    devices = [load_hardware(name) for name in preset_names()]
+    if as_json:
+        typer.echo(json.dumps([_summary(device) for device in devices], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("preset", "cores", "peak", "SRAM", "DRAM", box=None, pad_edge=False)
+    for device in devices:
+        summary = _summary(device)
+        cores = ", ".join(
+            f"{count} of {core.rows}x{core.columns} {core.dataflow}"
+            for count, core in zip(device.kind_counts, device.exemplars, strict=True)
+        )
+        table.add_row(
+            device.name,
+            cores,
+            f"{summary['peak_macs_s'] / 1e12:.3g} TMAC/s",
+            f"{summary['sram_bytes'] / 2**20:.3g} MiB",
+            f"{device.dram_bandwidth_bytes_s / 1e9:g} GB/s",
+        )
+    Console().print(table)
+    typer.echo("\nMore: headway hardware show NAME")
+
+
+def _show(
+    hardware: Annotated[str, typer.Argument(help="A preset's name, or the path of a YAML file.")],
+    as_json: _Json = False,
+) -> None:
+    """Show a hardware description, its source, and what was assumed.
+
+    The JSON is a description that loads again, with every default in it.
+    """
+    from headway.config import describe_hardware
+
+    description = describe_hardware(hardware)
+    if as_json:
+        typer.echo(json.dumps(description.to_mapping(), indent=2, ensure_ascii=False))
+    else:
+        _print(description)
+
+
+def _print(description: Hardware) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    device, written = description.device(), description.to_mapping()
+    summary = _summary(device)
+    console = Console()
+    console.print(Text(description.name, style="bold"))
+    table = Table(
+        "cores",
+        "array",
+        "dataflow",
+        "clock",
+        "SRAM",
+        "lanes",
+        "per MAC",
+        "per SRAM byte",
+        box=None,
+        pad_edge=False,
+    )
+    for group, core in zip(description.cores, written["cores"], strict=True):
+        names = list(group.names)
+        table.add_row(
+            names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}",
+            f"{group.array.rows}x{group.array.columns}",
+            group.dataflow,
+            core["clock"],
+            core["sram"],
+            str(group.lanes),
+            core["energy"]["mac"],
+            core["energy"]["sram"],
+        )
+    console.print(table)
+    facts = {
+        "peak": f"{summary['peak_macs_s'] / 1e12:.4g} TMAC/s",
+        "operands": f"{description.operand_bits} bit",
+        "DRAM": f"{written['dram']['bandwidth']}, {written['dram']['energy']}",
+        "link": f"{written['link']['bandwidth']}, {written['link']['energy']}"
+        if description.link
+        else "none",
+        "overhead": f"{written['dispatch_overhead']} per run, {written['switch_overhead']} per band",
+        "source": description.source or "not said",
+        "assumptions": description.assumptions or "none said",
+    }
+    grid = Table.grid(padding=(0, 2))
+    for name, fact in facts.items():
+        grid.add_row(Text(name, style="dim"), Text(fact))
+    console.print(grid)
+
+
+def _summary(device: Device) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "cores": len(device.cores),
+        "kinds": dict(zip(device.kinds, device.kind_counts, strict=True)),
+        "peak_macs_s": sum(core.rows * core.columns * core.clock_hz for core in device.cores),
+        "sram_bytes": sum(core.sram_bytes for core in device.cores),
+        "dram_bandwidth_bytes_s": device.dram_bandwidth_bytes_s,
+        "source": device.source,
+    }

@@ -1,0 +1,59 @@
+"""The JSON Schemas of hardware and scenario files, for editors and other programs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Literal
+
+from headway.config.hardware import Hardware, preset_names
+from headway.config.scenario import Scenario
+
+Kind = Literal["hardware", "scenario"]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema(kind: Kind) -> dict[str, Any]:
+    """The schema of hardware files or of scenario files.
+
+    It describes the files as written. What JSON Schema cannot say (bounds of quantities, unique names, either
+    this key or that) is checked on loading only.
+    """
+    # Of pydantic's two modes this one shows defaults as they are written, with their units.
+    if kind == "hardware":
+        schema = Hardware.model_json_schema(mode="serialization")
+    else:
+        schema = Scenario.model_json_schema(mode="serialization", by_alias=True)
+        _admit_references_to_hardware(schema)
+    return {"$schema": DIALECT, **schema}
+
+
+def _admit_references_to_hardware(schema: dict[str, Any]) -> None:
+    """Let `hardware` be a preset's name, a path, a description, or a preset with changes."""
+    definitions = schema["$defs"]
+    partial = _without_required("Hardware", definitions)
+    name: dict[str, Any] = {
+        "anyOf": [{"enum": list(preset_names())}, {"type": "string", "pattern": r"\.ya?ml$"}]
+    }
+    definitions["ChangedHardware"] = {
+        **partial,
+        "title": "ChangedHardware",
+        "description": "A preset or a file, with changes laid over it.",
+        "properties": {"preset": name, **partial["properties"]},
+        "required": ["preset"],
+    }
+    schema["properties"]["hardware"] = {
+        "description": "A preset's name, a path, a description, or a preset with changes.",
+        "anyOf": [*name["anyOf"], {"$ref": "#/$defs/Hardware"}, {"$ref": "#/$defs/ChangedHardware"}],
+    }
+
+
+def _without_required(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """A definition whose keys are all optional, and those of the mappings in it too (not of lists)."""
+    partial: dict[str, Any] = copy.deepcopy(definitions[name])
+    partial.pop("required", None)
+    for key, value in partial["properties"].items():
+        references = [value, *value.get("anyOf", [])]
+        target = next((item["$ref"] for item in references if "$ref" in item), None)
+        if target is not None:
+            partial["properties"][key] = _without_required(target.removeprefix("#/$defs/"), definitions)
+    return partial
