@@ -1,0 +1,131 @@
+"""What a run achieved, as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from headway.record.figures import NOTHING, comparison, joules, modes, number, percent, satisfaction, scaled
+from headway.record.metrics import Scores, Summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_LABEL_WIDTH: Final = 24
+_POLICY_WIDTH: Final = 15  # of a satisfaction with its interval and mark
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """One policy: a table of its tenants and the total, and a few lines on the machine."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(tenant_table(summary, narrow=console.width < 100))
+    total = summary.total
+    lines = [
+        f"STP {number(total.stp_eyerman)} (Eyerman), {number(total.stp_inferences_s)} inferences/s;"
+        f" fairness {number(total.fairness)}; preemptions {total.preemptions:,}",
+        f"DRAM {scaled(total.dram_bytes, 'B')}, {percent(summary.dram_utilisation)} of its bandwidth;"
+        f" energy {joules(total.energy_mj)}",
+        f"cores busy {percent(summary.core_utilisation)}: "
+        + ", ".join(f"{core.name} {percent(core.utilisation)}" for core in summary.cores),
+        f"blocks run {modes(summary)}",
+    ]
+    console.print(Padding(Text("\n".join(lines)), (0, 0, 1, 1)))
+
+
+def print_comparison(console: Console, summaries: Mapping[str, Summary]) -> None:
+    """Several policies side by side; in several tables if the terminal is too narrow for all of them."""
+    names = tuple(summaries)
+    width = max(_POLICY_WIDTH, *(len(name) + 2 for name in names))
+    room = max(1, (console.width - _LABEL_WIDTH - 2) // width)
+    for first in range(0, len(names), room):
+        console.print(comparison_table(summaries, names[first : first + room]))
+
+
+def tenant_table(summary: Summary, narrow: bool = False) -> Table:
+    """A row per tenant and one for all. `narrow` leaves out p50, p95 and ANTT, for 80 columns."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+        title=Text(f"{summary.policy}: SLA by tenant"),
+        caption="± is half a 95 % interval; percentiles and ANTT are over completed requests",
+        title_justify="left",
+        caption_justify="left",
+        show_footer=True,
+    )
+    everyone = summary.total
+    table.add_column("tenant", "all", overflow="ellipsis", max_width=24, min_width=8, no_wrap=True)
+    columns = [*_COUNTS]
+    if everyone.rejected:
+        columns.append(("rejected", lambda scores: f"{scores.rejected:,}"))
+    if everyone.failed + everyone.cancelled + everyone.unfinished:
+        columns.append(("other", lambda scores: f"{scores.failed + scores.cancelled + scores.unfinished:,}"))
+    columns += [column for column in _LATENCIES if not narrow or column[0] in ("done", "p99 ms")]
+    for heading, text in columns:
+        table.add_column(heading, text(everyone), justify="right", no_wrap=True)
+    for name, scores in summary.tenants.items():
+        style = "red" if scores.meets_percentile is False else None
+        table.add_row(Text(name), *(text(scores) for _, text in columns), style=style)
+    return table
+
+
+def comparison_table(summaries: Mapping[str, Summary], names: tuple[str, ...]) -> Table:
+    """A row per metric and a column for each of those policies; `*` marks the best of all `summaries`."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+        title="Comparison",
+        caption="* best; ± is half a 95 % interval; percentiles and ANTT are over completed requests",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("", overflow="ellipsis", max_width=_LABEL_WIDTH, no_wrap=True)
+    for name in names:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    tenants = list(dict.fromkeys(tenant for summary in summaries.values() for tenant in summary.tenants))
+    lines = comparison(tenants)
+    for line in lines:
+        texts = [line.text(summaries[name]) for name in names]
+        if line.label in _ONLY_IF_ANY and not any(line.value(summary) for summary in summaries.values()):
+            continue
+        best = line.best(summaries)
+        cells = [
+            Text(f"{text} *", style="bold green") if name in best else Text(f"{text}  ")
+            for name, text in zip(names, texts, strict=True)
+        ]
+        table.add_row(Text(line.label), *cells)
+    return table
+
+
+def _met(scores: Scores) -> str:
+    return NOTHING if scores.meets_percentile is None else "yes" if scores.meets_percentile else "no"
+
+
+_ONLY_IF_ANY: Final = frozenset(
+    {"rejected", "failed, cancelled", "unfinished", "preemptions"}
+    | {f"blocks {name}" for name in ("serial", "fused", "pipeline", "split")}
+)
+_COUNTS: Final[tuple[tuple[str, Callable[[Scores], str]], ...]] = (
+    ("requests", lambda scores: f"{scores.requests:,}"),
+    ("SLA", satisfaction),
+    ("met", _met),
+    ("late", lambda scores: f"{scores.late:,}"),
+    ("dropped", lambda scores: f"{scores.dropped:,}"),
+)
+_LATENCIES: Final[tuple[tuple[str, Callable[[Scores], str]], ...]] = (
+    ("done", lambda scores: f"{scores.completed:,}"),
+    ("p50 ms", lambda scores: number(scores.p50_ms)),
+    ("p95 ms", lambda scores: number(scores.p95_ms)),
+    ("p99 ms", lambda scores: number(scores.p99_ms)),
+    ("ANTT", lambda scores: number(scores.antt)),
+)
