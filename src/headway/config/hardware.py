@@ -170,7 +170,7 @@ class Hardware(Strict):
                 for offset, name in enumerate(group.names)
             )
         # With one core nothing ever crosses a link; its numbers are then those of the DRAM.
-        link = self.link or LinkDescription(bandwidth=self.dram.bandwidth, energy=self.dram.energy)
+        link = self.link or self.dram
         return Device(
             name=self.name,
             cores=tuple(cores),
