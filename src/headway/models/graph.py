@@ -85,7 +85,8 @@ class Operand:
     a band of output rows needs only the band of input rows given by the layer's row window
     (`row_kernel`, `row_stride`, `row_pad`); False makes the operand a fusion barrier, since all of it
     must be there before the first output row (attention scores against all keys, global pooling,
-    transposes that mix rows).
+    transposes that mix rows). `at_output` marks what a folded follower reads (the other summand of a
+    residual connection): its rows go with the output's, not with the row window.
     """
 
     tensor: str
@@ -94,6 +95,7 @@ class Operand:
     producer: int | None
     row_wise: bool = True
     dtype: str = "float32"
+    at_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +181,7 @@ class Graph:
             for operand in layer.operands:
                 if operand.producer is not None:
                     last[operand.producer] = max(last[operand.producer], layer.index)
-        return tuple(
-            len(self.layers) if layer.is_output else last[layer.index] for layer in self.layers
-        )
+        return tuple(len(self.layers) if layer.is_output else last[layer.index] for layer in self.layers)
 
     def renamed(self, name: str) -> Graph:
         """The same graph under another name."""

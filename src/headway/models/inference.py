@@ -1,0 +1,230 @@
+"""Types and shapes of what one node makes, and its value where that needs no network input.
+
+ONNX's own inference is asked node by node, with all symbolic dimensions bound and constant operands given by value, so
+that sizes computed inside the model (Shape, Gather, Mul, Concat, Reshape) come out as numbers. Operators that
+ONNX has no schema for are inferred as the standard operator they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from headway.models.dtypes import dtype_name, dtype_number
+from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC
+from headway.models.tensors import Shape, Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from onnx import NodeProto, TypeProto
+
+MAX_FOLDED_ELEMENTS: Final = 1 << 16  # larger constants are weights, whose values no shape needs
+_MAX_DATA_ELEMENTS: Final = 1 << 10  # larger constants are no shapes, axes or scales
+
+# The standard operator whose shape rule a fused or quantised one follows, and which of its inputs that one reads.
+_STANDS_FOR: Final[dict[tuple[str, str], tuple[str, tuple[int, ...]]]] = {
+    (MICROSOFT, "FusedConv"): ("Conv", (0, 1)),
+    (NCHWC, "Conv"): ("Conv", (0, 1)),
+    (NCHWC, "MaxPool"): ("MaxPool", (0,)),
+    (NCHWC, "AveragePool"): ("AveragePool", (0,)),
+    (NCHWC, "GlobalAveragePool"): ("GlobalAveragePool", (0,)),
+    (NCHWC, "GlobalMaxPool"): ("GlobalMaxPool", (0,)),
+    (NCHWC, "ReorderInput"): ("Identity", (0,)),
+    (NCHWC, "ReorderOutput"): ("Identity", (0,)),
+    (MICROSOFT, "QLinearConv"): ("Conv", (0, 3)),
+    (MICROSOFT, "QLinearAveragePool"): ("AveragePool", (0,)),
+    (MICROSOFT, "QLinearGlobalAveragePool"): ("GlobalAveragePool", (0,)),
+    (MICROSOFT, "QLinearSigmoid"): ("Identity", (0,)),
+    (MICROSOFT, "QLinearLeakyRelu"): ("Identity", (0,)),
+    (MICROSOFT, "QLinearAdd"): ("Add", (0, 3)),
+    (MICROSOFT, "QLinearMul"): ("Mul", (0, 3)),
+    (MICROSOFT, "FusedGemm"): ("Gemm", (0, 1)),
+    (MICROSOFT, "GemmFloat8"): ("Gemm", (0, 1)),
+    (MICROSOFT, "QGemm"): ("Gemm", (0, 3)),
+    (MICROSOFT, "DynamicQuantizeMatMul"): ("MatMul", (0, 1)),
+    (MICROSOFT, "MatMulIntegerToFloat"): ("MatMul", (0, 1)),
+    (MICROSOFT, "Gelu"): ("Identity", (0,)),
+    (MICROSOFT, "FastGelu"): ("Identity", (0,)),
+    (MICROSOFT, "BiasGelu"): ("Identity", (0,)),
+    (MICROSOFT, "QuickGelu"): ("Identity", (0,)),
+    (MICROSOFT, "RotaryEmbedding"): ("Identity", (0,)),
+    (MICROSOFT, "SkipLayerNormalization"): ("Identity", (0,)),
+    (MICROSOFT, "SkipSimplifiedLayerNormalization"): ("Identity", (0,)),
+    (MICROSOFT, "GroupNorm"): ("Identity", (0,)),
+    (MICROSOFT, "SkipGroupNorm"): ("Identity", (0,)),
+    (MICROSOFT, "QuantizeLinear"): ("QuantizeLinear", (0, 1, 2)),
+    (MICROSOFT, "DequantizeLinear"): ("DequantizeLinear", (0, 1, 2)),
+    ("", "SimplifiedLayerNormalization"): ("Identity", (0,)),
+}
+_KEPT_ATTRIBUTES: Final = frozenset(
+    {
+        "kernel_shape",
+        "pads",
+        "strides",
+        "dilations",
+        "group",
+        "auto_pad",
+        "ceil_mode",
+        "transA",
+        "transB",
+        "axis",
+    }
+)
+_FALLBACK_OPSET: Final = 17
+_RANDOM: Final = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+class InferenceProblem(Exception):
+    """A node cannot take its inputs; the message is the cause, without the node's name."""
+
+
+def type_of(tensor: Tensor) -> TypeProto:
+    """The ONNX type of a tensor, with unknown sizes left open."""
+    from onnx import helper
+
+    number = dtype_number(tensor.dtype)
+    plain = helper.make_tensor_type_proto(number, tensor.shape)
+    return helper.make_sequence_type_proto(plain) if tensor.sequence else plain
+
+
+def read_type(proto: TypeProto) -> tuple[str, Shape | None, bool]:
+    """Element type, shape, and whether it is a sequence; optional types count as what they hold."""
+    while proto.HasField("optional_type"):
+        proto = proto.optional_type.elem_type
+    if proto.HasField("sequence_type"):
+        dtype, shape, _ = read_type(proto.sequence_type.elem_type)
+        return dtype, shape, True
+    tensor = proto.sparse_tensor_type if proto.HasField("sparse_tensor_type") else proto.tensor_type
+    if not tensor.HasField("shape"):
+        return dtype_name(tensor.elem_type), None, False
+    shape = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+    return dtype_name(tensor.elem_type), shape, False
+
+
+class Inference:
+    """Node-wise inference under the operator sets of one model."""
+
+    def __init__(self, opsets: Mapping[str, int], ir_version: int) -> None:
+        from onnx import helper
+
+        self.opsets = dict(opsets)
+        # A model of contributed operators alone may name no standard set; what stands for them then is recent.
+        self.opsets.setdefault("", _FALLBACK_OPSET)
+        self._imports = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
+        self._ir_version = ir_version
+
+    def version(self, node: NodeProto) -> int:
+        """Version of the operator set that a node belongs to."""
+        return self.opsets.get(node.domain, 1)
+
+    def has_schema(self, domain: str, op: str) -> bool:
+        """Whether ONNX itself, or ONNX Runtime's contributed operators as known here, define the operator."""
+        from onnx import defs
+
+        return defs.has(op, self.opsets.get(domain, 1), domain) or (domain, op) in _STANDS_FOR
+
+    def output_types(
+        self, node: NodeProto, inputs: Sequence[Tensor | None]
+    ) -> list[tuple[str, Shape | None, bool] | None]:
+        """For each output its element type, shape and whether it is a sequence; None where nothing is known.
+
+        Raises:
+            InferenceProblem: the inputs do not fit the operator or each other.
+        """
+        from onnx import defs, numpy_helper, shape_inference
+
+        stand_in = self._stand_in(node)
+        node = stand_in or node
+        if stand_in is not None:
+            inputs = [inputs[position] if position < len(inputs) else None for position in _positions(node)]
+        if not defs.has(node.op_type, self.opsets.get(node.domain, 1), node.domain):
+            return [None] * len(node.output)
+        schema = defs.get_schema(node.op_type, self.opsets.get(node.domain, 1), node.domain)
+        types, data = {}, {}
+        for name, tensor in zip(_names(node), inputs, strict=False):
+            if tensor is None or not name:
+                continue
+            types[name] = type_of(tensor)
+            value = tensor.value if tensor.constant else None
+            if value is not None and value.size <= _MAX_DATA_ELEMENTS and value.dtype.kind in "iubf":
+                data[name] = numpy_helper.from_array(value, name)
+        try:
+            found = shape_inference.infer_node_outputs(
+                schema, node, types, data, None, self._imports, self._ir_version
+            )
+        except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
+            raise InferenceProblem(" ".join(str(error).split())) from error
+        return [read_type(found[name]) if name in found else None for name in node.output]
+
+    def _stand_in(self, node: NodeProto) -> NodeProto | None:
+        from onnx import helper
+
+        known = _STANDS_FOR.get((node.domain, node.op_type))
+        if known is None:
+            return None
+        op, positions = known
+        copy = helper.make_node(op, [f"i{position}" for position in positions], list(node.output)[:1])
+        if op in ("Conv", "MaxPool", "AveragePool", "Gemm", "QuantizeLinear", "DequantizeLinear"):
+            copy.attribute.extend(a for a in node.attribute if a.name in _KEPT_ATTRIBUTES)
+        return copy
+
+
+def _positions(stand_in: NodeProto) -> list[int]:
+    return [int(name[1:]) for name in stand_in.input]
+
+
+def _names(node: NodeProto) -> list[str]:
+    return list(node.input)
+
+
+def foldable(node: NodeProto) -> bool:
+    """Whether a node with constant inputs is a constant itself: no randomness, no body, no sequence."""
+    if node.domain not in ("", "ai.onnx", MICROSOFT, NCHWC, INTERNAL_NHWC):
+        return False
+    if node.op_type in _RANDOM or "Sequence" in node.op_type or node.op_type.startswith("Optional"):
+        return False
+    return not any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+
+
+def shape_value(node: NodeProto, tensor: Tensor, attributes: Mapping[str, Any]) -> np.ndarray | None:
+    """What Shape or Size gives for a tensor whose sizes are known, whatever its data."""
+    import numpy as np
+
+    if tensor.sequence or not tensor.known:
+        return None
+    if node.op_type == "Size":
+        return np.asarray(tensor.elements, dtype=np.int64)
+    sizes = tensor.sizes[attributes.get("start", 0) : attributes.get("end", len(tensor.sizes))]
+    return np.asarray(sizes, dtype=np.int64)
+
+
+def evaluate(node: NodeProto, values: Sequence[np.ndarray | None], opset: int) -> list[np.ndarray] | None:
+    """A node's outputs by ONNX's reference implementation, or None where it has none or fails."""
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    feeds = {
+        name: value for name, value in zip(node.input, values, strict=True) if name and value is not None
+    }
+    graph = helper.make_graph(
+        [node],
+        "fold",
+        [helper.make_value_info(name, _tensor_type(value)) for name, value in feeds.items()],
+        [helper.make_empty_tensor_value_info(name) for name in node.output if name],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    try:
+        made = ReferenceEvaluator(model).run(None, feeds)
+    except Exception:
+        # The reference implementation raises whatever NumPy does, and lacks some operators; shapes then come
+        # from inference alone.
+        return None
+    return list(made) if isinstance(made, list) and all(hasattr(value, "dtype") for value in made) else None
+
+
+def _tensor_type(value: np.ndarray) -> TypeProto:
+    from onnx import helper
+
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)

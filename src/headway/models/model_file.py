@@ -1,0 +1,184 @@
+"""An ONNX file on disk: read with all its mistakes named, its weights left where they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headway.core.errors import HeadwayError
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, TensorProto
+
+_CHUNK_BYTES: Final = 1 << 20
+_PROTOBUF_LIMIT_BYTES: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A parsed model. `folder` is "" for a model that was given as an object; external data then is absent."""
+
+    model: ModelProto
+    where: str  # how messages name it
+    folder: str
+    path: Path | None
+    content_hash: str
+    weights_present: bool
+    warnings: tuple[str, ...]
+
+
+def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
+    """Read a model from a path or take one that is in memory.
+
+    Raises:
+        HeadwayError: no such file, no ONNX in it, or external data that lies outside the model's folder.
+    """
+    from onnx import ModelProto
+
+    if isinstance(source, ModelProto):
+        where = source.graph.name or "model"
+        _require_graph(source, where)
+        absent = any(_is_external(tensor) for tensor in _tensors(source.graph))
+        return ModelFile(source, where, "", None, _hash_in_memory(source), not absent, ())
+    path = Path(source)
+    where = str(path)
+    model = _parse(path)
+    _require_graph(model, where)
+    files, warnings = _external_files(model, path)
+    present = all(file.is_file() for file in files) and not warnings
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        warnings.append(f"external data {missing[0]!r} is absent: the model loads for simulation only")
+    digest = hashlib.sha256()
+    for file in (path, *(file for file in files if file.is_file())):
+        _feed(digest, file)
+    return ModelFile(model, where, str(path.parent), path, digest.hexdigest(), present, tuple(warnings))
+
+
+def _parse(path: Path) -> ModelProto:
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from onnx import ModelProto
+
+    if path.is_dir():
+        raise HeadwayError(f"{path}: is a folder; accepted is an ONNX file")
+    if not path.exists():
+        raise HeadwayError(f"{path}: no such file")
+    try:
+        size = path.stat().st_size
+        if size == 0:
+            raise HeadwayError(f"{path}: the file is empty; accepted is an ONNX model")
+        if size > _PROTOBUF_LIMIT_BYTES:
+            raise HeadwayError(
+                f"{path}: {size} bytes, more than the 2 GiB that one protobuf file can hold; "
+                "save the weights as external data"
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise HeadwayError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        model = ModelProto()
+        model.ParseFromString(data)
+        return model
+    except DecodeError as error:
+        raise HeadwayError(
+            f"{path}: not an ONNX model, or one that was cut off or damaged ({error})"
+        ) from error
+
+
+def _require_graph(model: ModelProto, where: str) -> None:
+    if not model.HasField("graph") or not (model.ir_version or model.opset_import):
+        raise HeadwayError(f"{where}: not an ONNX model: it holds no graph")
+    if not model.graph.node:
+        raise HeadwayError(f"{where}: the graph has no nodes, so there is nothing to run")
+    if not model.graph.output:
+        raise HeadwayError(f"{where}: the graph has no outputs, so nothing in it is needed")
+
+
+def _is_external(tensor: TensorProto) -> bool:
+    from onnx import TensorProto
+
+    return bool(tensor.data_location == TensorProto.EXTERNAL)
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """All tensors of a graph, those of attributes and bodies included."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from _tensors(attribute.g)
+            for body in attribute.graphs:
+                yield from _tensors(body)
+
+
+def _external_files(model: ModelProto, path: Path) -> tuple[list[Path], list[str]]:
+    """Files that hold external data, each once, and warnings on those that are too short.
+
+    The check comes before the question whether a file exists, so that a model cannot ask about files elsewhere.
+    """
+    folder = path.parent.resolve()
+    files: dict[str, Path] = {}
+    warnings: dict[str, None] = {}
+    for tensor in _tensors(model.graph):
+        if not _is_external(tensor):
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        if location not in files:
+            files[location] = _inside(location, folder, tensor.name, path)
+        file = files[location]
+        if file.is_file():
+            try:
+                end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
+            except ValueError as error:
+                raise HeadwayError(
+                    f"{path}: tensor {tensor.name!r}: offset and length of external data must be whole numbers"
+                ) from error
+            if end > file.stat().st_size:
+                warnings[
+                    f"external data {location!r} is shorter than tensor {tensor.name!r} needs: "
+                    "the model loads for simulation only"
+                ] = None
+    return list(files.values()), list(warnings)
+
+
+def _inside(location: str, folder: Path, tensor: str, path: Path) -> Path:
+    given = location.replace("\\", "/")
+    outside = not given or given.startswith("/") or ".." in given.split("/") or given[1:2] == ":"
+    if not outside:
+        resolved = (folder / given).resolve()
+        outside = not resolved.is_relative_to(folder)
+        if not outside:
+            return resolved
+    raise HeadwayError(
+        f"{path}: tensor {tensor!r}: external data {location!r} leaves the model's folder; "
+        "accepted is a relative path inside it"
+    )
+
+
+def _feed(digest: hashlib._Hash, file: Path) -> None:
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+
+
+def _hash_in_memory(model: ModelProto) -> str:
+    digest = hashlib.sha256()
+    if model.ByteSize() <= _PROTOBUF_LIMIT_BYTES:
+        digest.update(model.SerializeToString(deterministic=True))
+        return digest.hexdigest()
+    # Too large for one message: everything but the weights, then the weights one by one.
+    for node in model.graph.node:
+        digest.update(node.SerializeToString(deterministic=True))
+    for tensor in model.graph.initializer:
+        digest.update(tensor.SerializeToString(deterministic=True))
+    for value in (*model.graph.input, *model.graph.output):
+        digest.update(value.SerializeToString(deterministic=True))
+    return digest.hexdigest()
