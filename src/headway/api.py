@@ -1,0 +1,71 @@
+"""The functions behind `headway.simulate` and `headway.compare`, for scripts and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headway import wiring
+from headway.config import Scenario
+from headway.record.log import LogTable
+from headway.record.metrics import Summary, summarise
+
+if TYPE_CHECKING:
+    from headway.record.outputs import OutputPaths
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one policy achieved: its log, and the metrics computed from it."""
+
+    policy: str
+    log: LogTable
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Metrics in total and per tenant; docs/metrics.md defines each."""
+        return summarise(self.log)
+
+    def write(self, directory: str | Path) -> OutputPaths:
+        """Write results.json, the report and the timeline into a directory."""
+        return Comparison({self.policy: self}).write(directory)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several policies on the same arrivals, by name."""
+
+    results: Mapping[str, Result]
+
+    def __getitem__(self, policy: str) -> Result:
+        return self.results[policy]
+
+    def write(self, directory: str | Path) -> OutputPaths:
+        """Write results.json, one report over all, and a timeline for each into a directory."""
+        from headway.record.outputs import write_outputs
+
+        return write_outputs(Path(directory), {name: result.log for name, result in self.results.items()})
+
+
+def simulate(scenario: Scenario | str | Path, policy: str | None = None) -> Result:
+    """Simulate a scenario (or the file of one) under a policy, by default the scenario's own.
+
+    Raises HeadwayError for a mistake in the scenario or an unknown policy.
+    """
+    given = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    name = policy or given.policy
+    return compare(given, [name])[name]
+
+
+def compare(scenario: Scenario | str | Path, policies: Sequence[str]) -> Comparison:
+    """Simulate the same arrivals and noise under several policies.
+
+    Raises HeadwayError for a mistake in the scenario or an unknown policy.
+    """
+    given = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    wiring.require_policies(policies)
+    logs = wiring.compare(wiring.prepare(given), policies)
+    return Comparison({name: Result(name, log) for name, log in logs.items()})
