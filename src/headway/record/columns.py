@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,18 +59,7 @@ class Requests:
 
     def only(self, chosen: NDArray[np.bool_]) -> Requests:
         """The requests that a mask chooses."""
-        return Requests(
-            self.id[chosen],
-            self.tenant[chosen],
-            self.model[chosen],
-            self.arrival_s[chosen],
-            self.deadline_s[chosen],
-            self.isolated_s[chosen],
-            self.end_s[chosen],
-            self.ending[chosen],
-            self.tenants,
-            self.models,
-        )
+        return _only(self, chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +92,10 @@ class Stretches:
     def __len__(self) -> int:
         return len(self.run)
 
+    def only(self, chosen: NDArray[np.bool_]) -> Stretches:
+        """The stretches that a mask chooses."""
+        return _only(self, chosen)
+
     @property
     def core_seconds(self) -> NDArray[np.float64]:
         """Busy time of all the cores of each stretch together."""
@@ -118,6 +111,18 @@ class Stretches:
         positions = np.repeat(np.arange(len(self)), repeats)
         within = np.arange(len(positions)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
         return flat[np.repeat(starts[self.cores], repeats) + within], positions
+
+
+_Entries = TypeVar("_Entries", Requests, Stretches)
+
+
+def _only(entries: _Entries, chosen: NDArray[np.bool_]) -> _Entries:
+    """The entries that a mask chooses: every array is cut, the names are kept."""
+    columns = {field.name: getattr(entries, field.name) for field in fields(entries)}
+    cut: dict[str, Any] = {
+        name: column[chosen] for name, column in columns.items() if isinstance(column, np.ndarray)
+    }
+    return replace(entries, **cut)
 
 
 def requests_of(log: LogTable) -> Requests:

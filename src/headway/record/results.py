@@ -21,10 +21,10 @@ def results_of(summaries: Mapping[str, Summary]) -> dict[str, Any]:
     metadata = next(iter(summaries.values())).metadata if summaries else {}
     return {
         "format": FORMAT,
-        "scenario": _finite(metadata.get("scenario")),
+        "scenario": finite(metadata.get("scenario")),
         "seed": metadata.get("seed"),
         "versions": metadata.get("versions", {}),
-        "device": _finite(metadata.get("device")),
+        "device": finite(metadata.get("device")),
         "policies": {name: _policy(summary) for name, summary in summaries.items()},
     }
 
@@ -35,13 +35,18 @@ def write_results(path: Path, summaries: Mapping[str, Summary]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file by way of a temporary one beside it. The folder is made if it is missing."""
+    """Write a UTF-8 file as `write_bytes` does."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file by way of a temporary one beside it. The folder is made if it is missing."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(handle, "wb") as file:
+            file.write(content)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # a temporary file is private, results are not
@@ -52,7 +57,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _policy(summary: Summary) -> dict[str, Any]:
-    policy: dict[str, Any] = _finite(
+    policy: dict[str, Any] = finite(
         {
             "total": _scores(summary.total),
             "tenants": {name: _scores(scores) for name, scores in summary.tenants.items()},
@@ -70,12 +75,12 @@ def _scores(scores: Scores) -> dict[str, Any]:
     return dataclasses.asdict(scores) | {"violations": scores.violations}
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same value with None for numbers that JSON cannot hold."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value
