@@ -1,0 +1,226 @@
+"""Single-core fusion: row bands go depth first through a whole stack of layers on one core.
+
+Sources: cost-model.md section 3 (DeFiNES' overlap modes, Stream's stored halo) and accelerators.md section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from headway.cost.model import Bands, Model, widest
+from headway.cost.ranges import MAX_LENGTH
+from headway.cost.shapes import Bools, Floats, Longs
+
+Overlap = Literal["cached", "recomputed"]
+RECOMPUTE_LIMIT = 0.10  # extra work that recomputing the halo may cost (accelerators.md section 5.4)
+
+
+def input_buffer_rows(
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    heights: Sequence[int],
+    band: int,
+    overlap: Overlap = "cached",
+) -> tuple[int, ...]:
+    """Input rows that each layer of a chain buffers, for bands of `band` rows of the last layer's output.
+
+    `heights` are the rows of each layer's input map. Cached halo: a layer makes r rows per band and buffers
+    r * s + max(0, k - s) input rows, and its producer makes r * s rows. Recomputed halo: both are (r - 1) * s + k
+    rows. Both are clipped to the map.
+    """
+    rows: list[int] = []
+    made = band
+    for kernel, stride, height in reversed(list(zip(kernels, strides, heights, strict=True))):
+        if overlap == "cached":
+            buffered, made = made * stride + max(0, kernel - stride), made * stride
+        else:
+            buffered = made = (made - 1) * stride + kernel
+        rows.append(min(height, buffered))
+        made = min(height, made)
+    return tuple(reversed(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """Costs of stacks in some band heights on one core type: arrays [stack, choice].
+
+    `time_s` is inf where the stack does not fit that way. `extra` is the share of work that is done twice (0 with
+    cached halo), `streamed` the bytes of weights fetched again for every band after the first.
+    """
+
+    first: Longs  # [stack]
+    length: Longs  # [stack]
+    kind: int
+    counts: Longs
+    fixed_s: Floats
+    compute_s: Floats
+    time_s: Floats
+    dram: Floats
+    sram: Floats
+    energy_pj: Floats
+    extra: Floats
+    streamed: Floats
+    spill: Floats
+    serial_dram: Floats  # [stack]
+
+
+def fused_stacks(
+    model: Model, first: Longs, length: Longs, kind: int, bands: Bands, columns: Longs
+) -> Stacks:
+    """Costs of the stacks first .. first + length - 1 in the band counts bands.counts[columns].
+
+    SRAM need with cached halo: weights, input buffers of all layers, the largest output band, the next band of the stack's
+    input (if double-buffered), and tensors that skip layers. Where that does not fit, the halo is recomputed if that
+    fits and costs at most 10 % more work; else weights that do not fit are streamed in every band,
+    if that is less than what fusion saves.
+    """
+    core, device, ranges = model.cores[kind], model.device, model.ranges
+    begin, end, counts = first[:, None], (first + length)[:, None], bands.counts[columns]
+    weights = model.held_sum[end] - model.held_sum[begin]
+    waiting = within(ranges.waiting, first, length)[:, None]
+    prefetch = bands.fresh[begin, columns] * core.double_buffered
+    buffers = bands.input_sum[end, columns] - bands.input_sum[begin, columns]
+    buffers = buffers + widest(bands.output, begin, length[:, None], columns) + prefetch + waiting
+    need = weights + buffers
+    capacity = float(core.sram_bytes)
+    once = model.weight_sum[end] - model.weight_sum[begin]
+    once = once + (ranges.read[first, 0, length] + ranges.written[first, length])[:, None]
+    serial_dram = model.serial_dram(first, first + length, kind)
+    compute = bands.cycles_s_sum[end, columns, kind] - bands.cycles_s_sum[begin, columns, kind]
+    extra = np.zeros_like(need)
+    streamed = np.zeros_like(need)
+    spill = np.repeat((line_bytes(model, first, length) + waiting[:, 0])[:, None], counts.shape[1], axis=1)
+
+    if (tight := need > capacity).any():
+        stack, choice = np.nonzero(tight)
+        redone = _recomputed(model, first[stack], length[stack], kind, counts[tight], prefetch[tight])
+        fits = (redone.sram <= capacity) & (redone.extra <= RECOMPUTE_LIMIT)
+        use = (stack[fits], choice[fits])
+        need[use], extra[use], compute[use] = redone.sram[fits], redone.extra[fits], redone.compute_s[fits]
+        spill[use] = 0.0
+        tile = 2.0 * core.rows * core.columns * device.operand_bytes
+        resident = capacity - buffers - np.minimum(tile, weights)
+        again = np.maximum(0.0, weights - resident) * (counts - 1)
+        stream = (need > capacity) & (resident >= 0) & (again < serial_dram[:, None] - once)
+        need = np.where(stream, capacity, need)
+        streamed = np.where(stream, again, 0.0)
+
+    dram = once + streamed
+    compute = compute + counts * device.switch_s
+    window = np.minimum(model.shapes.main[begin], bands.fresh[begin, columns] + halo_bytes(model)[begin])
+    fixed, compute = model.timed(compute, dram, model.shapes.held[begin] + window, core.double_buffered)
+    time = fixed + np.maximum(compute, dram / device.dram_bandwidth_bytes_s)
+    work = (model.work_sum[end] - model.work_sum[begin]) * (1 + extra)
+    array_bytes = (model.array_bytes_sum[end, kind] - model.array_bytes_sum[begin, kind]) * (1 + extra)
+    return Stacks(
+        first=first,
+        length=length,
+        kind=kind,
+        counts=counts,
+        fixed_s=fixed,
+        compute_s=compute,
+        time_s=np.where(need <= capacity, time, np.inf),
+        dram=dram,
+        sram=need,
+        energy_pj=model.core_energy_pj(work, array_bytes, kind) + model.transfer_energy_pj(dram, 0.0, kind),
+        extra=extra,
+        streamed=streamed,
+        spill=spill,
+        serial_dram=serial_dram,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Redone:
+    """Stacks with recomputed halo: SRAM need, share of extra work, compute seconds; one entry per row asked."""
+
+    sram: Floats
+    extra: Floats
+    compute_s: Floats
+
+
+def _recomputed(
+    model: Model, first: Longs, length: Longs, kind: int, counts: Longs, prefetch: Floats
+) -> _Redone:
+    """Halo recomputed: every band back-propagates (r - 1) * s + k rows from the last layer.
+
+    Nothing but the first input's halo stays between bands, so layers take turns in the buffers:
+    the need is the weights, the largest input and output band of one layer, and tensors that skip layers.
+    """
+    shapes, core = model.shapes, model.cores[kind]
+    rows = _back_propagated(model, first, length, counts)
+    sram = model.held_sum[first + length] - model.held_sum[first] + prefetch + halo_bytes(model)[first]
+    turn = np.zeros(len(first))
+    redone = np.zeros(len(first))
+    compute = np.zeros(len(first))
+    for offset in range(int(length.max())):
+        inside = offset < length
+        here = np.minimum(first + offset, len(shapes) - 1)
+        layer = shapes.take(here)
+        window = np.minimum(layer.main_rows, np.ceil((rows[offset] - 1) * layer.stride) + layer.kernel)
+        buffers = window * layer.main_row_bytes + rows[offset] * (
+            layer.side_row_bytes + layer.output_row_bytes
+        )
+        turn = np.where(inside, np.maximum(turn, buffers), turn)
+        sram += np.where(inside, model.ranges.side[first, offset] * rows[offset] / layer.rows, 0.0)
+        height = -(-layer.rows // counts)
+        again = (counts - 1) * np.maximum(0, rows[offset] - height) / layer.rows
+        redone += np.where(inside, again * (layer.macs + layer.vector_ops), 0.0)
+        compute += np.where(inside, layer.rows_cycles(core, rows[offset], counts), 0.0)
+    work = model.work_sum[first + length] - model.work_sum[first]
+    return _Redone(sram + turn, redone / np.maximum(work, 1.0), compute / core.clock_hz)
+
+
+def _back_propagated(model: Model, first: Longs, length: Longs, counts: Longs) -> list[Longs]:
+    """Rows that each layer of the stacks makes per band so that its readers have their whole window."""
+    shapes = model.shapes
+    by_main, by_side = _reader_tables(model)
+    longest = int(length.max())
+    rows: list[Longs] = [np.zeros(0, dtype=np.int64)] * longest
+    for offset in reversed(range(longest)):
+        here = np.minimum(first + offset, len(shapes) - 1)
+        made = -(-shapes.rows[here] // counts)
+        for later in range(offset + 1, longest):
+            reader = np.minimum(first + later, len(shapes) - 1)
+            window = np.ceil((rows[later] - 1) * shapes.stride[reader]).astype(np.int64) + shapes.kernel[
+                reader
+            ].astype(np.int64)
+            asked = np.where(
+                by_main[here, later - offset], window, np.where(by_side[here, later - offset], rows[later], 0)
+            )
+            made = np.where(later < length, np.maximum(made, asked), made)
+        rows[offset] = np.minimum(made, shapes.rows[here])
+    return rows
+
+
+def _reader_tables(model: Model) -> tuple[Bools, Bools]:
+    """[producer, distance]: does the layer that far on read it through its window, or row by row at the side?"""
+    tables = np.zeros((2, len(model), MAX_LENGTH), dtype=bool)
+    for layer in model.graph.layers:
+        for position, operand in enumerate(layer.operands):
+            if operand.producer is not None and layer.index - operand.producer < MAX_LENGTH:
+                tables[0 if position == 0 else 1, operand.producer, layer.index - operand.producer] = True
+    return tables[0], tables[1]
+
+
+def halo_bytes(model: Model) -> Floats:
+    shapes = model.shapes
+    return np.minimum(shapes.main_rows, shapes.line_rows) * shapes.main_row_bytes
+
+
+def line_bytes(model: Model, first: Longs, length: Longs) -> Floats:
+    """Halo lines of internal maps, alive at a band boundary; those of the stack's input can be read again."""
+    halo = np.concatenate(([0.0], np.cumsum(halo_bytes(model))))
+    lines: Floats = halo[first + length] - halo[first + 1]
+    return lines
+
+
+def within(values: Floats, first: Longs, length: Longs) -> Floats:
+    """Sum of [first, offset] over the offsets inside each range."""
+    total = np.concatenate((np.zeros((len(values), 1)), np.cumsum(values, axis=1)), axis=1)
+    inside: Floats = total[first, length]
+    return inside

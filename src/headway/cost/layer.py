@@ -1,0 +1,182 @@
+"""What one layer costs on one core, run by itself: traffic, SRAM, what stays in SRAM, fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.core.device import Core, Device
+from headway.cost.shapes import Bools, Floats, Shapes
+from headway.models.graph import Graph
+
+_ACCUMULATOR_BYTES = 4  # partial sums are wider than operands (int32, float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """DRAM bytes of each layer and the SRAM it works in, on one core. Arrays have one entry per layer."""
+
+    dram: Floats
+    sram: Floats
+    band_buffer: Floats  # rows in flight: input window with the next rows, output and side rows
+
+
+def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
+    """DRAM bytes W*nW + I*nI + O, with the reload factors of the best of three loop orders.
+
+    - Weights stay: all of them or, if they do not fit, block by block; the input streams past each block.
+    - Inputs stay, whole or block by block; the weights stream past each block.
+    - A block of outputs stays (4-byte partial sums) while both operands stream along K.
+
+    The factors are those of blocked matrix multiplication (cost-model.md section 3, D_l; Hong and Kung 1981 for
+    the last). A core that double-buffers gives half of what is left to the next block. Outputs are written once.
+    Groups are separate products: a group that fits is enough. Padding is never counted. Layers
+    without multiply-accumulates stream everything once. A layer for which nothing fits is tiled further
+    (columns too): it takes all the SRAM and is never refused. More SRAM never means more traffic.
+    """
+    capacity = float(core.sram_bytes)
+    blocks_in_sram = 2.0 if core.double_buffered else 1.0
+    memory_products = np.where(shapes.recurrent, 1, shapes.products)
+    held, main, output = (x / memory_products for x in (shapes.held, shapes.main, shapes.output))
+    gemm = (shapes.macs > 0) & ~shapes.bounded
+
+    window = (
+        np.minimum(shapes.main_rows, shapes.kernel + shapes.stride) * shapes.main_row_bytes / memory_products
+    )
+    band = window + 2 * (shapes.output_row_bytes / memory_products + shapes.side_row_bytes)
+    weight_tile = np.minimum(held, 2.0 * shapes.K * core.columns * operand_bytes)
+    flight = np.minimum(band, capacity / 4)
+    block = (capacity - flight) / blocks_in_sram
+
+    weights_stay = held + band
+    passes_of_input = np.where(weights_stay <= capacity, 1.0, np.maximum(2.0, np.ceil(held / block)))
+    passes_of_input = np.where(shapes.recurrent, 1.0, passes_of_input)
+    inputs_stay = main + weight_tile + 2 * (shapes.output_row_bytes / memory_products + shapes.side_row_bytes)
+    tile_flight = np.minimum(inputs_stay - main, capacity / 4)
+    input_block = (capacity - tile_flight) / blocks_in_sram
+    passes_of_weights = np.where(inputs_stay <= capacity, 1.0, np.maximum(2.0, np.ceil(main / input_block)))
+    steps = np.where(weights_stay <= capacity, 1.0, shapes.products)
+    passes_of_weights = np.where(shapes.recurrent, steps, passes_of_weights)
+
+    by_weights = np.where(shapes.recurrent, np.inf, held + main * passes_of_input)
+    by_inputs = held * passes_of_weights + main
+    by_outputs = np.where(
+        shapes.recurrent, np.inf, _output_blocks(shapes, held, main, capacity / blocks_in_sram)
+    )
+    best = np.minimum(np.minimum(by_weights, by_inputs), by_outputs)
+    tiled = best * memory_products + shapes.side + shapes.output
+    dram = np.where(gemm, tiled, shapes.traffic_once)
+
+    once = held + main
+    need = np.minimum(
+        np.where(by_weights <= once, weights_stay, np.inf), np.where(by_inputs <= once, inputs_stay, np.inf)
+    )
+    need = np.where(gemm, need, shapes.held + band)
+    return Traffic(dram, np.minimum(need, capacity), np.minimum(band, capacity))
+
+
+def _output_blocks(shapes: Shapes, held: Floats, main: Floats, room: float) -> Floats:
+    """Bytes read per product when Mt x Nt partial sums stay: inputs N/Nt times, weights M/Mt times."""
+    sums = max(1.0, room / _ACCUMULATOR_BYTES)
+    balance = (main * shapes.N) / np.maximum(held * shapes.M, 1.0)
+    columns = np.clip(np.floor(np.sqrt(sums * balance)), 1.0, shapes.N)
+    rows = np.clip(np.floor(sums / columns), 1.0, shapes.M)
+    read: Floats = main * np.ceil(shapes.N / columns) + held * np.ceil(shapes.M / rows)
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class SerialCosts:
+    """Layer-by-layer costs on every core type: arrays [layer, kind].
+
+    `cycles_s` is compute alone. `kept` is what a layer's traffic shrinks by if its predecessor's output lies in the
+    core's SRAM, `unwritten` what a layer saves if only its successor reads its output and finds it there.
+    `sram` is the working set alone, `sram_kept` with the predecessor's output whole.
+    """
+
+    cycles_s: Floats
+    dram: Floats
+    sram: Floats
+    sram_kept: Floats
+    fill_bytes: Floats
+    fill_weight_bytes: Floats
+    kept: Floats
+    unwritten: Floats
+    array_bytes: Floats
+
+
+def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
+    """Costs of every layer on every core type of the device.
+
+    The first tile that must be there before the array starts is one array's worth of weights and the
+    first window of input rows.
+    """
+    columns: dict[str, list[Floats]] = {name: [] for name in SerialCosts.__slots__}
+    previous = _previous_operand(graph)
+    first_window = np.minimum(
+        shapes.main, np.minimum(shapes.main_rows, shapes.kernel) * shapes.main_row_bytes
+    )
+    for core in device.exemplars:
+        traffic = layer_traffic(shapes, core, device.operand_bytes)
+        kept, sram_kept = _kept(shapes, core, traffic, previous, device.operand_bytes)
+        unwritten, kept = _retained(shapes, core, traffic, previous, kept, sram_kept)
+        tile = shapes.array_tile_bytes(core, device.operand_bytes)
+        one = np.ones(len(shapes), dtype=np.int64)
+        columns["cycles_s"].append(shapes.band_cycles(core, one) / core.clock_hz)
+        columns["dram"].append(traffic.dram)
+        columns["sram"].append(traffic.sram)
+        columns["sram_kept"].append(sram_kept)
+        columns["fill_bytes"].append(tile + first_window)
+        columns["fill_weight_bytes"].append(np.where(previous.is_main, tile, tile + first_window))
+        columns["kept"].append(kept)
+        columns["unwritten"].append(unwritten)
+        columns["array_bytes"].append(shapes.array_bytes(core, device.operand_bytes))
+    return SerialCosts(**{name: np.stack(values, axis=1) for name, values in columns.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Previous:
+    """How each layer uses the output of the layer before it: bytes read (0 if not at all), and in which role."""
+
+    bytes: Floats
+    is_main: Bools
+    only_reader: Bools  # the predecessor's output is read by nobody else and does not leave the network
+
+
+def _previous_operand(graph: Graph) -> _Previous:
+    size = np.zeros(len(graph.layers))
+    main = np.zeros(len(graph.layers), dtype=bool)
+    only = np.zeros(len(graph.layers), dtype=bool)
+    for layer in graph.layers[1:]:
+        for position, operand in enumerate(layer.operands):
+            if operand.producer == layer.index - 1:
+                size[layer.index] = operand.bytes
+                main[layer.index] |= position == 0
+                only[layer.index] = graph.last_use[layer.index - 1] == layer.index
+    return _Previous(size, main, only)
+
+
+def _kept(
+    shapes: Shapes, core: Core, traffic: Traffic, previous: _Previous, operand_bytes: float
+) -> tuple[Floats, Floats]:
+    """DRAM bytes saved if the previous output is in SRAM, and the SRAM need then. Infeasible: 0 saved."""
+    weight_tile = np.minimum(shapes.held, 2.0 * shapes.K * core.columns * operand_bytes)
+    weights = np.where(shapes.recurrent | (shapes.macs == 0), shapes.held, weight_tile)
+    need_main = previous.bytes + weights + 2 * (shapes.output_row_bytes + shapes.side_row_bytes)
+    need = np.where(previous.is_main, need_main, previous.bytes + traffic.sram)
+    fits = (previous.bytes > 0) & (need <= core.sram_bytes)
+    everything_else = shapes.held + shapes.side + shapes.output
+    saved = np.where(previous.is_main, traffic.dram - everything_else, previous.bytes)
+    return np.where(fits, saved, 0.0), np.where(fits, need, traffic.sram)
+
+
+def _retained(
+    shapes: Shapes, core: Core, traffic: Traffic, previous: _Previous, kept: Floats, sram_kept: Floats
+) -> tuple[Floats, Floats]:
+    """Bytes not written per layer, and `kept` where the layer before can indeed hold its output in SRAM."""
+    can_hold = shapes.output + np.maximum(traffic.sram, sram_kept) <= core.sram_bytes
+    held_before = np.concatenate(([False], can_hold[:-1]))
+    kept = np.where(held_before, kept, 0.0)
+    read_next = np.concatenate(((kept > 0) & previous.only_reader, [False]))[1:]
+    return np.where(read_next, shapes.output, 0.0), kept

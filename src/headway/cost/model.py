@@ -1,0 +1,196 @@
+"""Everything about one graph on one device that the ways of running it share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headway.core.device import Core, Device
+from headway.cost.layer import SerialCosts, serial_costs
+from headway.cost.ranges import MAX_LENGTH, Ranges, ranges_of
+from headway.cost.shapes import Bools, Floats, Longs, Shapes, shapes_of
+from headway.models.graph import Graph
+
+# Band counts tried for every stack: enough to come within a few per cent of the best height, and few
+# enough for tables in milliseconds. At most 64 bands, the resolution at which a policy preempts.
+MAX_BANDS = 64
+_TRIED = np.array([1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 38, 56, MAX_BANDS], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Columns, serial costs and range facts of a graph on a device, with prefix sums over layers."""
+
+    graph: Graph
+    device: Device
+    shapes: Shapes
+    serial: SerialCosts
+    ranges: Ranges
+
+    @classmethod
+    def of(cls, graph: Graph, device: Device) -> Model:
+        """Compute them."""
+        shapes = shapes_of(graph)
+        return cls(graph, device, shapes, serial_costs(graph, shapes, device), ranges_of(graph, shapes))
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @cached_property
+    def cores(self) -> tuple[Core, ...]:
+        return self.device.exemplars
+
+    @cached_property
+    def held_sum(self) -> Floats:
+        return prefix(self.shapes.held)
+
+    @cached_property
+    def weight_sum(self) -> Floats:
+        return prefix(self.shapes.weights)
+
+    @cached_property
+    def mac_sum(self) -> Floats:
+        return prefix(self.shapes.macs)
+
+    @cached_property
+    def work_sum(self) -> Floats:
+        return prefix(self.shapes.macs + self.shapes.vector_ops)
+
+    @cached_property
+    def array_bytes_sum(self) -> Floats:
+        return prefix(self.serial.array_bytes)
+
+    @cached_property
+    def serial_dram_sum(self) -> Floats:
+        """Prefix sums of traffic with inputs and outputs kept in SRAM where they fit, per kind."""
+        return prefix(self.serial.dram - self.serial.kept - self.serial.unwritten)
+
+    def serial_dram(self, first: Longs, end: Longs, kind: int) -> Any:
+        """DRAM bytes of ranges run one layer after the other on one core, outputs kept where they fit."""
+        total = self.serial_dram_sum[end, kind] - self.serial_dram_sum[first, kind]
+        return total + self.serial.kept[first, kind] + self.serial.unwritten[end - 1, kind]
+
+    @cached_property
+    def mac_pj(self) -> Floats:
+        """Energy of one multiply-accumulate, per kind."""
+        return np.array([core.mac_energy_pj for core in self.cores])
+
+    @cached_property
+    def sram_pj(self) -> Floats:
+        """Energy of one byte read from or written to SRAM, per kind."""
+        return np.array([core.sram_energy_pj_per_byte for core in self.cores])
+
+    @cached_property
+    def capacity(self) -> Floats:
+        """SRAM bytes, per kind."""
+        return np.array([float(core.sram_bytes) for core in self.cores])
+
+    @cached_property
+    def overlaps(self) -> Bools:
+        """Whether transfers run beside compute, per kind."""
+        return np.array([core.double_buffered for core in self.cores])
+
+    def core_energy_pj(self, work: Any, sram_bytes: Any, kind: Any) -> Any:
+        """Energy inside the cores; an elementary operation counts as one multiply-accumulate."""
+        return work * self.mac_pj[kind] + sram_bytes * self.sram_pj[kind]
+
+    def transfer_energy_pj(self, dram_bytes: Any, link_bytes: Any, kind: Any) -> Any:
+        """Energy of what crosses the memory interface, and the core's SRAM behind it, and the link."""
+        dram_pj = self.device.dram_energy_pj_per_byte + self.sram_pj[kind]
+        return dram_bytes * dram_pj + link_bytes * self.device.link.energy_pj_per_byte
+
+    def timed(self, compute_s: Any, dram_bytes: Any, fill_bytes: Any, overlaps: Any) -> tuple[Any, Any]:
+        """(fixed_s, compute_s) so that fixed_s + max(compute_s, dram_bytes / B) is the time at full bandwidth B.
+
+        A core that double-buffers takes max(fill + compute, dram / B): the first tile must be there before it
+        starts, and the rest overlaps (cost-model.md section 3). The fill is part of the traffic, so where
+        traffic is the limit it is not paid twice: fixed_s shrinks. Without double buffering nothing overlaps:
+        compute + dram / B.
+        """
+        transfer_s = dram_bytes / self.device.dram_bandwidth_bytes_s
+        fill_s = fill_bytes / self.device.dram_bandwidth_bytes_s
+        fixed_s = np.clip(fill_s + compute_s - transfer_s, 0.0, fill_s)
+        return np.where(overlaps, fixed_s, 0.0), np.where(overlaps, compute_s, compute_s + transfer_s)
+
+    @cached_property
+    def bands(self) -> Bands:
+        """Tables for all band counts up to MAX_BANDS: column n - 1 is for n bands."""
+        return bands_of(self, np.arange(1, MAX_BANDS + 1))
+
+    def tried_columns(self, last: Longs) -> Longs:
+        """[stack, choice]: columns of `bands` to try for stacks that end with these layers.
+
+        Ascending band counts that some band height of the last layer gives; repeated where its map is small.
+        """
+        rows = self.shapes.rows[last][:, None]
+        height = -(-rows // np.minimum(_TRIED, rows))
+        columns: Longs = -(-rows // height) - 1
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """What each layer needs when its map is cut into bands. Arrays are [layer, count] or prefix sums of that.
+
+    `lag_sum` adds up ceil((kernel - stride - pad) / (band * stride)) (cost-model.md section 3).
+    Each of `counts` bands makes ceil(rows / count) output rows of every layer: the back-propagated
+    strides where maps divide evenly.
+    """
+
+    counts: Longs
+    height: Longs
+    input_sum: Floats  # input buffers with cached halo: band * stride + kernel - stride rows of input, band rows of the side
+    fresh: Floats  # new rows of the main input per band
+    output: Floats
+    lag_sum: Floats  # bands of the producer that a layer needs beyond its own band
+    cycles_s_sum: Floats  # [layer, count, kind]
+
+
+def bands_of(model: Model, counts: Longs) -> Bands:
+    """Band tables for some band counts."""
+    shapes = model.shapes
+    height = np.ceil(shapes.rows[:, None] / counts).astype(np.int64)
+    new_rows = np.minimum(shapes.main_rows[:, None], np.ceil(height * shapes.stride[:, None]))
+    buffer_rows = np.minimum(shapes.main_rows[:, None], new_rows + shapes.line_rows[:, None])
+    buffers = buffer_rows * shapes.main_row_bytes[:, None] + height * shapes.side_row_bytes[:, None]
+    ahead = np.maximum(0.0, shapes.kernel - shapes.stride - shapes.pad)[:, None]
+    cycles = [shapes.band_cycles(core, counts[:, None]).T / core.clock_hz for core in model.cores]
+    return Bands(
+        counts=counts,
+        height=height,
+        input_sum=prefix(buffers),
+        fresh=new_rows * shapes.main_row_bytes[:, None],
+        output=height * shapes.output_row_bytes[:, None],
+        lag_sum=prefix(np.ceil(ahead / (height * shapes.stride[:, None]))),
+        cycles_s_sum=prefix(np.stack(cycles, axis=2)),
+    )
+
+
+def bands_asked(model: Model, last: int, band_rows: int | None) -> tuple[Bands, Longs]:
+    """Tables and their columns [1, choice] for one stack: all that are tried, or the one height asked for."""
+    if band_rows is None:
+        return model.bands, model.tried_columns(np.array([last]))
+    rows = int(model.shapes.rows[last])
+    count = -(-rows // min(band_rows, rows))
+    if count <= MAX_BANDS:
+        return model.bands, np.array([[count - 1]])
+    return bands_of(model, np.array([count])), np.zeros((1, 1), dtype=np.int64)
+
+
+def prefix(values: Floats) -> Floats:
+    """Sums of the first n entries along axis 0, for n = 0 .. len."""
+    total = np.zeros((values.shape[0] + 1, *values.shape[1:]))
+    np.cumsum(values, axis=0, out=total[1:])
+    return total
+
+
+def widest(values: Floats, first: Longs, length: Longs, columns: Longs) -> Floats:
+    """The largest of values[layer, column] over the layers of each range; arrays as in `columns`."""
+    top = values[first, columns]
+    for offset in range(1, MAX_LENGTH):
+        here = np.minimum(first + np.minimum(offset, length - 1), len(values) - 1)
+        np.maximum(top, values[here, columns], out=top)
+    return top

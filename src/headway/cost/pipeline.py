@@ -1,0 +1,285 @@
+"""Multi-core fusion: bands flow through stages of consecutive layers, each on its own core.
+
+Source: cost-model.md section 3 (closed form of Stream's fused pipeline) and accelerators.md section 4 (T_MCF).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+
+from headway.core.block import Mode, Option
+from headway.core.device import Device
+from headway.cost.fused import halo_bytes, line_bytes, within
+from headway.cost.model import Bands, Model, bands_asked
+from headway.cost.shapes import Floats, Longs
+
+MAX_STAGES = 4
+_CUT_COLUMN = 7  # stage cuts are balanced on the times of eight bands
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Costs of pipelines: arrays [pipeline, choice of band count] unless said otherwise. time_s is inf if it does not fit."""
+
+    first: Longs  # [pipeline]
+    length: Longs  # [pipeline]
+    kinds: Longs  # [pipeline, stage]
+    bounds: Longs  # [pipeline, stage + 1], layer offsets
+    counts: Longs
+    fixed_s: Floats
+    compute_s: Floats
+    time_s: Floats
+    dram: Floats  # [pipeline]
+    link: Floats  # [pipeline]
+    sram: Floats
+    drain_s: Floats
+    energy_pj: Floats  # [pipeline]
+    spill: Floats  # [pipeline]
+    serial_dram: Floats  # [pipeline]
+    best: Longs  # [pipeline]: the fastest choice, the larger band among equals
+
+
+Pipelines = tuple[Candidates, ...]
+
+
+def kind_tuples(device: Device, stages: int) -> Longs:
+    """[tuple, stage]: the assignments of core types to stages for which the device has the cores."""
+    tuples = [
+        kinds
+        for kinds in product(range(len(device.kinds)), repeat=stages)
+        if all(count <= device.kind_counts[kind] for kind, count in Counter(kinds).items())
+    ]
+    return np.array(tuples, dtype=np.int64).reshape(-1, stages)
+
+
+def pipelines_of(model: Model, first: Longs, length: Longs) -> Pipelines:
+    """For each stack and tuple of core types, the pipeline with the best-balanced cuts, in all band counts tried.
+
+    One entry per number of stages.
+    """
+    pipelines = []
+    for stages in range(2, min(MAX_STAGES, len(model.device.cores)) + 1):
+        kinds = kind_tuples(model.device, stages)
+        rows = [
+            _balanced(model, first[length == n], n, kinds)
+            for n in range(stages, int(length.max(initial=0)) + 1)
+        ]
+        firsts, lengths, tuples, bounds = (
+            (np.concatenate(column) for column in zip(*rows, strict=True))
+            if rows
+            else (
+                np.zeros(0, dtype=np.int64),
+                np.zeros(0, dtype=np.int64),
+                np.zeros((0, stages), dtype=np.int64),
+                np.zeros((0, stages + 1), dtype=np.int64),
+            )
+        )
+        columns = model.tried_columns(firsts + lengths - 1)
+        pipelines.append(evaluate(model, firsts, lengths, tuples, bounds, model.bands, columns))
+    return tuple(pipelines)
+
+
+def _balanced(model: Model, first: Longs, length: int, kinds: Longs) -> tuple[Longs, Longs, Longs, Longs]:
+    """The cuts with the least bottleneck (slowest stage or link), for every stack of that length and kind tuple.
+
+    Only among cuts whose stages can fit at all: weights and input buffers at the lowest band height.
+    Stacks without such cuts are left out. Returns first, length, kinds, bounds, one row per pipeline.
+    """
+    stages = kinds.shape[1]
+    cuts = np.array(list(combinations(range(1, length), stages - 1)), dtype=np.int64).reshape(-1, stages - 1)
+    bounds = np.concatenate((np.zeros((len(cuts), 1), int), cuts, np.full((len(cuts), 1), length)), axis=1)
+    seconds = model.bands.cycles_s_sum[:, _CUT_COLUMN, :]
+    least = model.held_sum + model.bands.input_sum[:, -1]
+    worst = np.zeros((len(kinds), len(first), len(cuts)))
+    for stage in range(stages):
+        begin, end = first[:, None] + bounds[:, stage], first[:, None] + bounds[:, stage + 1]
+        time = (seconds[end] - seconds[begin]).transpose(2, 0, 1)  # [kind, stack, cut]
+        fits = (least[end] - least[begin])[None] <= model.capacity[:, None, None]
+        np.maximum(worst, np.where(fits, time, np.inf)[kinds[:, stage]], out=worst)
+        if stage:
+            link = model.ranges.inbound[first[:, None], bounds[:, stage], bounds[:, stage + 1]]
+            np.maximum(worst, link / model.device.link.bandwidth_bytes_s, out=worst)
+    choice = np.argmin(worst, axis=2)  # [tuple, stack]
+    row_kinds, row_stack = np.nonzero(np.isfinite(worst.min(axis=2)))
+    chosen = bounds[choice[row_kinds, row_stack]]
+    return first[row_stack], np.full(len(row_stack), length), kinds[row_kinds], chosen
+
+
+def evaluate(
+    model: Model, first: Longs, length: Longs, kinds: Longs, bounds: Longs, bands: Bands, columns: Longs
+) -> Candidates:
+    """Costs of pipelines with given cuts.
+
+    Stages and the links between them are resources that n bands pass in order. A stage starts its band t when
+    band t + lag of its predecessor has arrived, lag summed over its layers. The time is the longest way through
+    that grid: every resource once, n - 1 more bands at the slowest, and per stage its lag, at the
+    predecessor's pace before the slowest resource and at its own pace after it. With equal stages:
+    n * tau + sum((1 + lag) * tau + link), which is exact for Stream's four-core run.
+    """
+    stages = kinds.shape[1]
+    device, counts = model.device, bands.counts[columns]
+    taus: list[Floats] = []  # stage, link, stage, link, ...
+    lags: list[Floats] = []
+    sram = np.zeros(counts.shape)
+    fits = np.ones(counts.shape, dtype=bool)
+    read = np.zeros(len(first))
+    links = np.zeros(len(first))
+    energy = np.zeros(len(first))
+    for stage in range(stages):
+        begin, end, kind = bounds[:, stage], bounds[:, stage + 1], kinds[:, stage]
+        a, b, k = (first + begin)[:, None], (first + end)[:, None], kind[:, None]
+        arriving = model.ranges.inbound[first, begin, end]
+        if stage:
+            taus.append(arriving[:, None] / device.link.bandwidth_bytes_s / counts)
+            lags.append(np.minimum(counts - 1, bands.lag_sum[b, columns] - bands.lag_sum[a, columns]))
+        busy = bands.cycles_s_sum[b, columns, k] - bands.cycles_s_sum[a, columns, k]
+        taus.append(busy / counts + device.switch_s)
+        need = (
+            model.held_sum[b] - model.held_sum[a] + bands.input_sum[b, columns] - bands.input_sum[a, columns]
+        )
+        need += bands.fresh[a, columns] + 2 * bands.output[b - 1, columns]
+        need += _between(model.ranges.waiting, first, begin, end)[:, None]
+        need += stages * _between(model.ranges.side, first, begin, end)[:, None] / counts
+        sram = np.maximum(sram, need)
+        fits &= need <= model.capacity[k]
+        read += model.ranges.read[first, begin, end]
+        links += arriving
+        energy += model.core_energy_pj(
+            (model.work_sum[b] - model.work_sum[a])[:, 0],
+            model.array_bytes_sum[b[:, 0], kind] - model.array_bytes_sum[a[:, 0], kind],
+            kind,
+        )
+    last = first + length
+    dram = model.weight_sum[last] - model.weight_sum[first] + read + model.ranges.written[first, length]
+    window = np.minimum(
+        model.shapes.main[first][:, None],
+        bands.fresh[first[:, None], columns] + halo_bytes(model)[first][:, None],
+    )
+    overlaps = model.overlaps[kinds].all(axis=1)[:, None]
+    flow = _flow_s(taus, lags, counts)
+    fixed, compute = model.timed(flow, dram[:, None], model.shapes.held[first][:, None] + window, overlaps)
+    time = np.where(fits, fixed + np.maximum(compute, dram[:, None] / device.dram_bandwidth_bytes_s), np.inf)
+    return Candidates(
+        first=first,
+        length=length,
+        kinds=kinds,
+        bounds=bounds,
+        counts=counts,
+        fixed_s=fixed,
+        compute_s=compute,
+        time_s=time,
+        dram=dram,
+        link=links,
+        sram=sram,
+        drain_s=sum(taus[1:], np.zeros(counts.shape)),
+        energy_pj=energy + model.transfer_energy_pj(dram, links, kinds[:, 0]),
+        spill=line_bytes(model, first, length) + within(model.ranges.waiting, first, length),
+        serial_dram=model.serial_dram(first, last, kinds[:, 0]),
+        best=np.argmin(time, axis=1),
+    )
+
+
+def _flow_s(taus: Sequence[Floats], lags: Sequence[Floats], counts: Longs) -> Floats:
+    """Seconds of `counts` bands through stage, link, stage, ...: the longest way through the grid."""
+    once = sum(taus[1:], taus[0])
+    longest = np.zeros(counts.shape)
+    for slowest, tau in enumerate(taus):
+        total = once + (counts - 1) * tau
+        for entry, lag in enumerate(lags):
+            stage = 2 * (entry + 1)
+            pace = np.maximum(taus[stage - 1], taus[stage - 2]) if stage <= slowest else taus[stage]
+            total = total + lag * pace
+        longest = np.maximum(longest, total)
+    return longest
+
+
+def _between(values: Floats, first: Longs, begin: Longs, end: Longs) -> Floats:
+    """Sum of [first, offset] over begin <= offset < end."""
+    return within(values, first, end) - within(values, first, begin)
+
+
+def pipeline_at(
+    model: Model, first: int, end: int, kinds: tuple[int, ...], cuts: tuple[int, ...], band_rows: int | None
+) -> Option:
+    """One pipeline; without cuts the best of all. Raises ValueError if it does not fit or the cuts make no sense."""
+    where = f"blocks {first} to {end} of {model.graph.name} as a pipeline over {len(kinds)} cores"
+    length, stages = end - first, len(kinds)
+    if stages > MAX_STAGES:
+        raise ValueError(f"{where}: at most {MAX_STAGES} cores")
+    if stages > length:
+        raise ValueError(f"{where}: a stage needs at least one of the {length} layers")
+    if cuts:
+        if len(cuts) != stages - 1 or any(a >= b for a, b in zip((first, *cuts), (*cuts, end), strict=True)):
+            raise ValueError(f"{where}: cuts {cuts} must be {stages - 1} ascending blocks inside the range")
+        offsets = [tuple(cut - first for cut in cuts)]
+    else:
+        offsets = list(combinations(range(1, length), stages - 1))
+    bounds = np.array([(0, *inner, length) for inner in offsets], dtype=np.int64)
+    rows = len(bounds)
+    bands, columns = bands_asked(model, end - 1, band_rows)
+    candidates = evaluate(
+        model,
+        np.full(rows, first),
+        np.full(rows, length),
+        np.tile(np.array(kinds, dtype=np.int64), (rows, 1)),
+        bounds,
+        bands,
+        np.tile(columns, (rows, 1)),
+    )
+    row = int(np.argmin(candidates.time_s[np.arange(rows), candidates.best]))
+    if not np.isfinite(candidates.time_s[row, candidates.best[row]]):
+        need = float(candidates.sram.min())
+        raise ValueError(f"{where} does not fit: one core would need at least {need:.0f} bytes of SRAM")
+    return _option(model, candidates, row)
+
+
+def pipeline_options(model: Model, pipelines: Pipelines, block: int) -> tuple[Option, ...]:
+    """The pipelines that start at a block, without those that another of the same length makes pointless."""
+    options = []
+    for candidates in pipelines:
+        for row in np.flatnonzero(candidates.first == block):
+            if np.isfinite(candidates.time_s[row, candidates.best[row]]):
+                options.append(_option(model, candidates, int(row)))
+    bandwidth = model.device.dram_bandwidth_bytes_s
+    options.sort(
+        key=lambda option: (option.end, option.seconds(bandwidth), option.dram_bytes, len(option.kinds))
+    )
+    kept: list[tuple[Option, Counter[int]]] = []
+    for option in options:
+        cores = Counter(option.kinds)
+        if not any(
+            other.end == option.end and other.dram_bytes <= option.dram_bytes and fewer <= cores
+            for other, fewer in kept
+        ):
+            kept.append((option, cores))
+    return tuple(option for option, _ in kept)
+
+
+def _option(model: Model, candidates: Candidates, row: int) -> Option:
+    column = int(candidates.best[row])
+    first, length = int(candidates.first[row]), int(candidates.length[row])
+    count = int(candidates.counts[row, column])
+    return Option(
+        mode=Mode.PIPELINE,
+        first=first,
+        end=first + length,
+        kinds=tuple(candidates.kinds[row].tolist()),
+        cuts=tuple(first + offset for offset in candidates.bounds[row, 1:-1].tolist()),
+        band_rows=-(-int(model.shapes.rows[first + length - 1]) // count),
+        steps=count,
+        fixed_s=float(candidates.fixed_s[row, column]) + model.device.dispatch_s,
+        compute_s=float(candidates.compute_s[row, column]),
+        dram_bytes=float(candidates.dram[row]),
+        link_bytes=float(candidates.link[row]),
+        sram_bytes=float(candidates.sram[row, column]),
+        energy_pj=float(candidates.energy_pj[row]),
+        macs=float(model.mac_sum[first + length] - model.mac_sum[first]),
+        serial_dram_bytes=float(candidates.serial_dram[row]),
+        spill_bytes=float(candidates.spill[row]),
+        drain_s=float(candidates.drain_s[row, column]),
+    )

@@ -1,0 +1,194 @@
+"""What crosses the borders of ranges of layers: which ranges can be fused, and what they read and write.
+
+Arrays are indexed [first, offset] or [first, stage start, stage end], offsets counted from the first
+layer; the end of a range is first + offset. Everything is computed for all ranges of up to eight layers at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headway.cost.shapes import Bools, Floats, Shapes
+from headway.models.graph import Graph
+
+MAX_LENGTH = 8  # layers in a fused range (Lucas's n <= 8, accelerators.md section 5.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Facts about ranges of up to MAX_LENGTH layers.
+
+    `fusable[f, n]`: layers f .. f+n-1 are one connected stack and no internal edge needs a whole tensor.
+    `read[f, a, b]`: bytes of tensors made before f that layers f+a .. f+b-1 read, each tensor once.
+    `written[f, n]`: bytes of outputs that somebody after the range reads or that leave the network.
+    `inbound[f, a, b]`: bytes of outputs of f .. f+a-1 that layers f+a .. f+b-1 read, each tensor once.
+    `waiting[f, q]`: bytes of operands of layer f+q that wait in SRAM while the halo of layers in
+    between fills; `side[f, q]`: bytes of all operands of that layer that skip layers of the range.
+    """
+
+    fusable: Bools
+    read: Floats
+    written: Floats
+    inbound: Floats
+    waiting: Floats
+    side: Floats
+    edges: tuple[tuple[int, ...], ...]  # for each layer the layers it reads row by row
+    barrier: tuple[int, ...]  # for each layer the last producer it needs whole, or -1
+
+
+def ranges_of(graph: Graph, shapes: Shapes) -> Ranges:
+    """Ranges of a graph."""
+    size, span = len(graph.layers), MAX_LENGTH + 1
+    edges, barrier = _edges(graph)
+    reads = _reads(graph, shapes)
+    return Ranges(
+        fusable=_fusable(size, edges, barrier),
+        read=_external_reads(size, reads),
+        written=_written(graph, shapes),
+        inbound=_inbound(graph, shapes),
+        waiting=_per_skip(size, span, reads, shapes, waiting=True),
+        side=_per_skip(size, span, reads, shapes, waiting=False),
+        edges=edges,
+        barrier=barrier,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """One entry per layer and distinct tensor it reads."""
+
+    layer: np.ndarray[tuple[int], np.dtype[np.int64]]
+    producer: np.ndarray[tuple[int], np.dtype[np.int64]]  # -1: network input
+    earlier: np.ndarray[tuple[int], np.dtype[np.int64]]  # the last layer before that reads it too, or -1
+    bytes: Floats
+    main: Bools
+
+
+def _edges(graph: Graph) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    edges, barrier = [], []
+    for layer in graph.layers:
+        producers = []
+        whole = -1
+        for operand in layer.operands:
+            if operand.producer is None:
+                continue
+            same_axis = operand.rows == graph.layers[operand.producer].output_rows
+            if operand.row_wise and same_axis:
+                producers.append(operand.producer)
+            else:
+                whole = max(whole, operand.producer)
+        edges.append(tuple(producers))
+        barrier.append(whole)
+    return tuple(edges), tuple(barrier)
+
+
+def _reads(graph: Graph, shapes: Shapes) -> _Reads:
+    layer, producer, earlier, size, main = [], [], [], [], []
+    last_reader: dict[str, int] = {}
+    for index, node in enumerate(graph.layers):
+        seen = set()
+        for position, operand in enumerate(node.operands):
+            if operand.tensor in seen:
+                continue
+            seen.add(operand.tensor)
+            layer.append(index)
+            producer.append(-1 if operand.producer is None else operand.producer)
+            earlier.append(last_reader.get(operand.tensor, -1))
+            size.append(float(operand.bytes))
+            main.append(position == 0 or (position == 1 and node.weight_is_activation))
+            last_reader[operand.tensor] = index
+    whole = np.int64
+    return _Reads(
+        np.array(layer, dtype=whole),
+        np.array(producer, dtype=whole),
+        np.array(earlier, dtype=whole),
+        np.array(size, dtype=np.float64),
+        np.array(main, dtype=bool),
+    )
+
+
+def _fusable(size: int, edges: tuple[tuple[int, ...], ...], barrier: tuple[int, ...]) -> Bools:
+    fusable = np.zeros((size, MAX_LENGTH + 1), dtype=bool)
+    for first in range(size):
+        islands = [1]  # sets of connected layers, as bit masks relative to first
+        for offset in range(1, min(MAX_LENGTH, size - first)):
+            layer = first + offset
+            if barrier[layer] >= first:
+                break
+            touched = sum({1 << (p - first) for p in edges[layer] if p >= first})
+            island = 1 << offset
+            apart = []
+            for other in islands:
+                if other & touched:
+                    island |= other
+                else:
+                    apart.append(other)
+            islands = [*apart, island]
+            fusable[first, offset + 1] = len(islands) == 1
+    return fusable
+
+
+def _external_reads(size: int, reads: _Reads) -> Floats:
+    span = MAX_LENGTH + 1
+    added = np.zeros((size, span, span))  # [first, stage start, layer]
+    for offset in range(MAX_LENGTH):
+        first = reads.layer - offset
+        outside = (first >= 0) & (reads.producer < first)
+        for start in range(offset + 1):
+            fresh = outside & (reads.earlier < first + start)
+            added[:, start, offset] = np.bincount(first[fresh], reads.bytes[fresh], minlength=size)
+    total = np.zeros((size, span, span))
+    np.cumsum(added[:, :, :-1], axis=2, out=total[:, :, 1:])
+    return total
+
+
+def _written(graph: Graph, shapes: Shapes) -> Floats:
+    size = len(graph.layers)
+    last_use = np.array(graph.last_use)
+    unread = np.array([use == i and not graph.layers[i].is_output for i, use in enumerate(graph.last_use)])
+    written = np.zeros((size, MAX_LENGTH + 1))
+    for offset in range(MAX_LENGTH):
+        here = np.arange(size - offset)
+        for length in range(offset + 1, MAX_LENGTH + 1):
+            leaves = (last_use[here + offset] >= here + length) | unread[here + offset]
+            written[here, length] += np.where(leaves, shapes.output[here + offset], 0.0)
+    return written
+
+
+def _inbound(graph: Graph, shapes: Shapes) -> Floats:
+    size, span = len(graph.layers), MAX_LENGTH + 1
+    readers = np.zeros((size, 2 * span), dtype=np.int64)  # [producer, distance]
+    for layer in graph.layers:
+        for operand in layer.operands:
+            if operand.producer is not None and layer.index - operand.producer < span:
+                readers[operand.producer, layer.index - operand.producer] = 1
+    before = np.concatenate((np.zeros((size, 1), dtype=np.int64), np.cumsum(readers, axis=1)), axis=1)
+    inbound = np.zeros((size, span, span))
+    for offset in range(MAX_LENGTH):
+        here = np.arange(size - offset)
+        producer = here + offset
+        for start in range(offset + 1, MAX_LENGTH):
+            ends = np.arange(start + 1, span)
+            read = before[producer[:, None], ends - offset] > before[producer, start - offset][:, None]
+            inbound[here[:, None], start, ends] += shapes.output[producer][:, None] * read
+    return inbound
+
+
+def _per_skip(size: int, span: int, reads: _Reads, shapes: Shapes, waiting: bool) -> Floats:
+    """Operands that skip layers inside a range, summed per [first, layer offset].
+
+    A skipping operand waits until the layers in between have filled their halo: as a share of the map, the sum of
+    (kernel - stride) / rows of those layers, which is exact on a chain of equal maps and above it otherwise.
+    """
+    share = np.concatenate(([0.0], np.cumsum(shapes.line_rows / shapes.main_rows)))
+    total = np.zeros((size, span))
+    for offset in range(MAX_LENGTH):
+        first = reads.layer - offset
+        source = np.maximum(reads.producer, first - 1)
+        skips = (first >= 0) & (offset > 0) & (~reads.main | (reads.producer < reads.layer - 1))
+        lag = np.minimum(1.0, share[reads.layer + 1] - share[np.maximum(source, -1) + 1])
+        amount = reads.bytes * lag if waiting else reads.bytes
+        total[:, offset] = np.bincount(first[skips], amount[skips], minlength=size)
+    return total

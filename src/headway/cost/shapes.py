@@ -1,0 +1,185 @@
+"""A graph's layers as columns of numbers, so that costs are computed for all of them at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from headway.core.device import Core
+from headway.cost.dataflow import array_accesses, ceil_div, systolic_steps
+from headway.models.graph import Graph, Layer, LayerKind
+
+Floats = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_GEMM_KINDS = (LayerKind.CONV, LayerKind.MATMUL, LayerKind.RECURRENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """Columns with one entry per layer, in graph order.
+
+    A layer with multiply-accumulates is `products` matrix products M x K x N that run one after the other:
+    one per group of a convolution, one per batch item where both factors are activations, one per row of a
+    recurrent layer (its steps depend on each other; rows of one step could share the array, so this is an
+    upper bound for batches). Batches of a convolution lengthen M. `scale` corrects the nest where the counted MACs
+    differ from it (bodies of control flow, transposed convolution); layers that have MACs but no nest are
+    bounded by one busy column.
+
+    `held` is what stays while the other operand streams: the weights, or the second activation.
+    `main` is the streamed operand, `side` all others (each tensor once). Bytes are whole-tensor bytes.
+    """
+
+    M: Longs
+    N: Longs
+    K: Longs
+    products: Longs
+    scale: Floats
+    macs: Floats
+    bounded: Bools  # MACs without a nest
+    recurrent: Bools
+    vector_ops: Floats
+    weights: Floats
+    held: Floats
+    main: Floats
+    side: Floats
+    output: Floats
+    rows: Longs  # output rows, the fusion axis
+    main_rows: Longs
+    kernel: Floats
+    stride: Floats
+    pad: Floats
+
+    def __len__(self) -> int:
+        return len(self.M)
+
+    def take(self, layers: Longs) -> Shapes:
+        """The columns of these layers, in this order."""
+        return Shapes(**{field.name: getattr(self, field.name)[layers] for field in fields(self)})
+
+    @property
+    def traffic_once(self) -> Floats:
+        """Bytes if every tensor crosses the memory interface once."""
+        return self.held + self.main + self.side + self.output
+
+    @property
+    def main_row_bytes(self) -> Floats:
+        return self.main / self.main_rows
+
+    @property
+    def side_row_bytes(self) -> Floats:
+        return self.side / self.rows
+
+    @property
+    def output_row_bytes(self) -> Floats:
+        return self.output / self.rows
+
+    @property
+    def line_rows(self) -> Floats:
+        """Input rows that one band shares with the next: kernel minus stride."""
+        return np.maximum(0.0, self.kernel - self.stride)
+
+    def band_cycles(self, core: Core, bands: Longs) -> Floats:
+        """Cycles of each whole layer on the core when it is computed in that many bands.
+
+        `bands` broadcasts against the layers in its last axis. A band has ceil(rows / bands) rows, the last one what is
+        left; every band pays the array's fill and skew again. The elementary operations of a layer (its
+        folded followers) run on the way out of the array, so a band takes the larger of the two. At least
+        one cycle: nothing is free.
+        """
+        height = np.ceil(self.rows / bands).astype(np.int64)
+        count = ceil_div(self.rows, height)
+        last = self.rows - (count - 1) * height
+        steps = (count - 1) * self._band_steps(core, height) + self._band_steps(core, last)
+        return np.maximum(1.0, steps - (self.macs > 0))
+
+    def rows_cycles(self, core: Core, band_rows: Longs, bands: Longs) -> Floats:
+        """Cycles of `bands` bands of `band_rows` rows each, which may overlap (recomputed halo)."""
+        return np.maximum(1.0, bands * self._band_steps(core, band_rows) - (self.macs > 0))
+
+    def _band_steps(self, core: Core, height: Longs) -> Floats:
+        M = ceil_div(self.M * height, self.rows)
+        array = (
+            self.products
+            * systolic_steps(M, self.N, self.K, core.rows, core.columns, core.dataflow)
+            * self.scale
+        )
+        bound = self.macs * height / self.rows / core.rows
+        array = np.where(self.macs > 0, np.where(self.bounded, bound, array), 0.0)
+        vector = self.vector_ops * height / self.rows / core.vector_lanes
+        steps: Floats = np.maximum(np.ceil(array), np.ceil(vector))
+        return steps
+
+    def array_bytes(self, core: Core, operand_bytes: float) -> Floats:
+        """Bytes that cross between SRAM and the core's array or vector unit in one inference."""
+        array = array_accesses(self.M, self.N, self.K, core.rows, core.columns, core.dataflow)
+        gemm = self.products * array * self.scale * operand_bytes + self.side
+        return np.where((self.macs > 0) & ~self.bounded, gemm, self.traffic_once)
+
+    def array_tile_bytes(self, core: Core, operand_bytes: float) -> Floats:
+        """Bytes of the weights that fill the array once; never more than there are."""
+        return np.minimum(self.held, float(core.rows * core.columns) * operand_bytes)
+
+
+def shapes_of(graph: Graph) -> Shapes:
+    """The columns of a graph."""
+    layers = graph.layers
+    nests = [_nest(layer) for layer in layers]
+    M, N, K, products = (np.array(column, dtype=np.int64) for column in zip(*nests, strict=True))
+    macs = np.array([layer.macs for layer in layers], dtype=np.float64)
+    has_nest = np.array([layer.kind in _GEMM_KINDS for layer in layers])
+    operands = [_operand_bytes(layer) for layer in layers]
+    held, main, side = (np.array(column, dtype=np.float64) for column in zip(*operands, strict=True))
+    nest_macs = M.astype(np.float64) * N * K * products
+    return Shapes(
+        M=M,
+        N=N,
+        K=K,
+        products=products,
+        scale=np.where(macs > 0, macs / nest_macs, 0.0),
+        macs=macs,
+        bounded=~has_nest,
+        recurrent=np.array([layer.kind is LayerKind.RECURRENT for layer in layers]),
+        vector_ops=np.array([layer.vector_ops for layer in layers], dtype=np.float64),
+        weights=np.array([layer.weight_bytes for layer in layers], dtype=np.float64),
+        held=held,
+        main=main,
+        side=side,
+        output=np.array([layer.output_bytes for layer in layers], dtype=np.float64),
+        rows=np.array([max(1, layer.output_rows) for layer in layers], dtype=np.int64),
+        main_rows=np.array(
+            [max(1, layer.operands[0].rows) if layer.operands else 1 for layer in layers], dtype=np.int64
+        ),
+        kernel=np.array([max(1, layer.row_kernel) for layer in layers], dtype=np.float64),
+        stride=np.array([layer.row_stride for layer in layers], dtype=np.float64),
+        pad=np.array([layer.row_pad for layer in layers], dtype=np.float64),
+    )
+
+
+def _nest(layer: Layer) -> tuple[int, int, int, int]:
+    """M, N, K and how many such products."""
+    if layer.kind not in _GEMM_KINDS:
+        return 1, 1, 1, 1
+    dims = layer.dims
+    m, n, k = max(1, dims.m), max(1, dims.n), max(1, dims.k)
+    if layer.kind is LayerKind.RECURRENT:
+        return 1, n, k, max(1, dims.B * m)
+    if layer.weight_is_activation:
+        return m, n, k, max(1, dims.B * dims.groups)
+    return max(1, dims.B) * m, n, k, max(1, dims.groups)
+
+
+def _operand_bytes(layer: Layer) -> tuple[float, float, float]:
+    """Bytes held, streamed and at the side; a tensor that is read twice counts once."""
+    tensors = {operand.tensor: operand.bytes for operand in reversed(layer.operands)}
+    total = sum(tensors.values())
+    main = layer.operands[0].bytes if layer.operands else 0
+    held = layer.weight_bytes
+    if layer.weight_is_activation and len(layer.operands) > 1:
+        second = layer.operands[1]
+        if second.tensor != layer.operands[0].tensor:
+            return held + second.bytes, main, total - main - second.bytes
+    return held, main, total - main

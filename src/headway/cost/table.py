@@ -1,0 +1,213 @@
+"""The cost table of one model on one device: everything a policy may ask, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from headway.core.block import Mode, Option, Segment
+from headway.core.device import Device
+from headway.cost.fused import Stacks, fused_stacks
+from headway.cost.model import Model, bands_asked
+from headway.cost.pipeline import Pipelines, pipeline_at, pipeline_options, pipelines_of
+from headway.cost.ranges import MAX_LENGTH
+from headway.cost.serial import serial_option, serial_runs, serial_segments
+from headway.cost.split import split_option, split_segments
+from headway.models.graph import Graph
+
+
+def build_table(graph: Graph, device: Device) -> Table:
+    """Costs of all blocks of a graph on a device. One block is one layer of the graph.
+
+    The graph must have at least one layer; its byte counts are taken as they are, so bring it to the
+    device's operand width (`at_width`) and fold its followers (`merge`) first.
+    """
+    if not graph.layers:
+        raise ValueError(f"model {graph.name} has no layers, so there is nothing to run")
+    return Table(Model.of(graph, device))
+
+
+class Table:
+    """Implements `headway.core.protocols.CostTable`; see there for what the attributes mean."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._runs = serial_runs(model)
+        self.blocks = len(model)
+        self.kinds = model.device.kinds
+        kinds = range(len(self.kinds))
+        self.serial_s: list[list[float]] = (self._runs.cold_s + model.device.dispatch_s).tolist()
+        self.serial: list[list[Option]] = [
+            [serial_option(model, self._runs, block, block + 1, kind) for kind in kinds]
+            for block in range(self.blocks)
+        ]
+        self.best_s: list[float] = [min(row) for row in self.serial_s]
+        self.remaining_s: list[float] = [*np.cumsum(self.best_s[::-1])[::-1].tolist(), 0.0]
+        self.kept_bytes: list[list[float]] = model.serial.kept.tolist()
+        self.unwritten_bytes: list[list[float]] = model.serial.unwritten.tolist()
+        first, length = np.nonzero(model.ranges.fusable)
+        columns = model.tried_columns(first + length - 1)
+        self._stacks = [fused_stacks(model, first, length, kind, model.bands, columns) for kind in kinds]
+        self._best_band = [np.argmin(stacks.time_s, axis=1) for stacks in self._stacks]
+        self._pipelines: Pipelines = pipelines_of(model, first, length)
+        self._stack_options: dict[int, tuple[Option, ...]] = {}
+        self._pipeline_options: dict[int, tuple[Option, ...]] = {}
+        self.option = lru_cache(maxsize=None)(self._option)
+        self.segments = lru_cache(maxsize=None)(self._segments)
+
+    def stacks(self, block: int) -> Sequence[Option]:
+        """Every fused stack on one core that starts there, fits, and moves fewer bytes than its serial run.
+
+        Each in its fastest band height; equally fast heights give the larger.
+        """
+        if block not in self._stack_options:
+            options = []
+            for stacks, best in zip(self._stacks, self._best_band, strict=True):
+                for row in np.flatnonzero(stacks.first == block):
+                    column = int(best[row])
+                    if (
+                        np.isfinite(stacks.time_s[row, column])
+                        and stacks.dram[row, column] < stacks.serial_dram[row]
+                    ):
+                        options.append(_fused_option(self._model, stacks, int(row), column))
+            self._stack_options[block] = tuple(options)
+        return self._stack_options[block]
+
+    def pipelines(self, block: int) -> Sequence[Option]:
+        """The pipelines over several cores that start there and fit.
+
+        For every length and tuple of core types the best stage cuts and band height; without those that
+        another one of the same length equals or beats in time and traffic with no more cores of any type.
+        """
+        if block not in self._pipeline_options:
+            self._pipeline_options[block] = pipeline_options(self._model, self._pipelines, block)
+        return self._pipeline_options[block]
+
+    def _option(
+        self,
+        mode: Mode,
+        first: int,
+        end: int,
+        kinds: tuple[int, ...],
+        cuts: tuple[int, ...] = (),
+        band_rows: int | None = None,
+    ) -> Option:
+        """The cost of running that range that way. Raises ValueError saying why if it cannot be run so."""
+        self._check(mode, first, end, kinds, cuts, band_rows)
+        if mode is Mode.SERIAL:
+            return serial_option(self._model, self._runs, first, end, kinds[0])
+        if mode is Mode.SPLIT:
+            return split_option(self._model, first, end, kinds)
+        self._check_stack(first, end)
+        if mode is Mode.FUSED:
+            return self._fused(first, end, kinds[0], band_rows)
+        return pipeline_at(self._model, first, end, kinds, cuts, band_rows)
+
+    def _segments(self, option: Option) -> Sequence[Segment]:
+        """The stretches of constant demand that an option consists of, in order."""
+        if option.mode is Mode.SERIAL:
+            return serial_segments(self._model, self._runs, option.first, option.end, option.kinds[0])
+        if option.mode is Mode.SPLIT:
+            return split_segments(self._model, option.first, option.end, option.kinds)
+        return (
+            Segment(
+                first_block=option.first,
+                end_block=option.end,
+                fixed_s=option.fixed_s,
+                compute_s=option.compute_s,
+                dram_bytes=option.dram_bytes,
+                steps=option.steps,
+                link_bytes=option.link_bytes,
+                energy_pj=option.energy_pj,
+                macs=option.macs,
+            ),
+        )
+
+    def _check(
+        self,
+        mode: Mode,
+        first: int,
+        end: int,
+        kinds: tuple[int, ...],
+        cuts: tuple[int, ...],
+        band_rows: int | None,
+    ) -> None:
+        where = f"{mode} run of blocks {first} to {end} of {self._model.graph.name}"
+        if not 0 <= first < end <= self.blocks:
+            raise ValueError(
+                f"{where}: the model has blocks 0 to {self.blocks}, and a range needs at least one"
+            )
+        single = mode in (Mode.SERIAL, Mode.FUSED)
+        if single and len(kinds) != 1:
+            raise ValueError(f"{where}: it takes one core, not {len(kinds)}")
+        if not single and len(kinds) < 2:
+            raise ValueError(f"{where}: it takes at least two cores, not {len(kinds)}")
+        for kind, available in enumerate(self._model.device.kind_counts):
+            if kinds.count(kind) > available:
+                name = self.kinds[kind]
+                raise ValueError(
+                    f"{where}: it asks for {kinds.count(kind)} cores of type {name}, there are {available}"
+                )
+        if any(not 0 <= kind < len(self.kinds) for kind in kinds):
+            raise ValueError(f"{where}: core types are 0 to {len(self.kinds) - 1}, not {kinds}")
+        if cuts and mode is not Mode.PIPELINE:
+            raise ValueError(f"{where}: only a pipeline has stage cuts")
+        if band_rows is not None and mode in (Mode.SERIAL, Mode.SPLIT):
+            raise ValueError(f"{where}: only fused and pipelined runs have a band height")
+        if band_rows is not None and band_rows < 1:
+            raise ValueError(f"{where}: a band has at least one row, not {band_rows}")
+
+    def _check_stack(self, first: int, end: int) -> None:
+        ranges, graph = self._model.ranges, self._model.graph
+        where = f"blocks {first} to {end} of {graph.name} cannot be fused"
+        if end - first > MAX_LENGTH:
+            raise ValueError(f"{where}: a stack has at most {MAX_LENGTH} layers, not {end - first}")
+        if end - first < 2:
+            raise ValueError(f"{where}: a stack has at least two layers")
+        for layer in range(first + 1, end):
+            if ranges.barrier[layer] >= first:
+                needed = graph.layers[ranges.barrier[layer]].name
+                raise ValueError(
+                    f"{where}: {graph.layers[layer].name} needs all rows of {needed} before its first"
+                )
+        if not ranges.fusable[first, end - first]:
+            raise ValueError(f"{where}: its layers are not connected with each other inside the range")
+
+    def _fused(self, first: int, end: int, kind: int, band_rows: int | None) -> Option:
+        bands, columns = bands_asked(self._model, end - 1, band_rows)
+        stacks = fused_stacks(self._model, np.array([first]), np.array([end - first]), kind, bands, columns)
+        column = int(np.argmin(stacks.time_s[0]))
+        if not np.isfinite(stacks.time_s[0, column]):
+            need = float(stacks.sram[0].min())
+            core = self._model.cores[kind]
+            raise ValueError(
+                f"blocks {first} to {end} of {self._model.graph.name} cannot be fused on a core of type {core.kind}: "
+                f"they need {need:.0f} bytes of SRAM in bands of {band_rows or 'any'} rows, it has {core.sram_bytes}"
+            )
+        return _fused_option(self._model, stacks, 0, column)
+
+
+def _fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option:
+    first, length = int(stacks.first[row]), int(stacks.length[row])
+    count = int(stacks.counts[row, column])
+    extra = float(stacks.extra[row, column])
+    return Option(
+        mode=Mode.FUSED,
+        first=first,
+        end=first + length,
+        kinds=(stacks.kind,),
+        cuts=(),
+        band_rows=-(-int(model.shapes.rows[first + length - 1]) // count),
+        steps=count,
+        fixed_s=float(stacks.fixed_s[row, column]) + model.device.dispatch_s,
+        compute_s=float(stacks.compute_s[row, column]),
+        dram_bytes=float(stacks.dram[row, column]),
+        link_bytes=0.0,
+        sram_bytes=float(stacks.sram[row, column]),
+        energy_pj=float(stacks.energy_pj[row, column]),
+        macs=float(model.mac_sum[first + length] - model.mac_sum[first]) * (1 + extra),
+        serial_dram_bytes=float(stacks.serial_dram[row]),
+        spill_bytes=float(stacks.spill[row, column]),
+    )
