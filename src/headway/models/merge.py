@@ -1,15 +1,17 @@
 """Layers with their cheap followers folded in: the units that an accelerator runs and a scheduler places.
 
-An accelerator applies activations, residual sums, batch normalisation and requantisation to what it has just
-computed, on the way out; such a follower then costs its operations but no traffic of its own. The rule: followers join
-the layer before them if everything they read comes from that group or is older, and if of the tensors made inside
-the group only the last is read outside it. Views disappear: their readers read what the view shows.
+An accelerator applies activations, residual sums, batch normalisation and requantisation to what it
+has just computed, on the way out; such a follower then costs its operations but no traffic of its own.
+The rule: followers join the layer before them if everything they read comes from that group or is older,
+and if of the tensors made inside the group only the last is read outside it. Views disappear: their
+readers read what the view shows. A transposition that cannot be a follower joins its only reader, as do
+conversions of network inputs.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +19,8 @@ from headway.models.dtypes import bits_of
 from headway.models.graph import Graph, Layer, LayerKind, Operand
 
 _MAX_FOLLOWERS: Final = 64  # looked at beyond a layer with several readers, before giving up
-_LEADING: Final = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear"})
+_CONVERSIONS: Final = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear"})
+_REORDERING: Final = "Transpose"  # done by the addresses that a producer writes to, or a consumer reads from
 
 
 def merge(graph: Graph) -> Graph:
@@ -57,9 +60,17 @@ def _without_views(layers: Sequence[Layer]) -> tuple[dict[int, Layer], dict[int,
             for part in parts:
                 # One part is all or some of the view's bytes; several lie side by side, each read whole.
                 size = operand.bytes if len(parts) == 1 else part.bytes
-                rows = operand.rows if operand.row_wise and part.row_wise else part.rows
                 row_wise = operand.row_wise and part.row_wise
-                operands.append(replace(part, bytes=size, rows=rows, row_wise=row_wise, dtype=operand.dtype))
+                operands.append(
+                    replace(
+                        part,
+                        tensor=part.tensor if size >= part.bytes else operand.tensor,
+                        bytes=size,
+                        rows=operand.rows if row_wise else part.rows,
+                        row_wise=row_wise,
+                        dtype=operand.dtype,
+                    )
+                )
         own = tuple(_distinct(operands))
         producers = [operand.producer for operand in own if operand.producer is not None]
         if is_view(layer) and not (layer.is_output and len(producers) < len(own)):
@@ -107,7 +118,7 @@ def _elements(size: int, dtype: str) -> int:
 
 def _may_follow(layer: Layer, inside: set[int], older: set[int]) -> bool:
     """Whether a layer can be applied to a group's result on its way out."""
-    if layer.kind is not LayerKind.ELEMENTWISE or layer.bounded:
+    if layer.bounded or (layer.kind is not LayerKind.ELEMENTWISE and layer.op != _REORDERING):
         return False
     if any(
         operand.producer not in inside | older for operand in layer.operands if operand.producer is not None
@@ -150,17 +161,18 @@ def _groups(layers: dict[int, Layer]) -> dict[int, int]:
 
 
 def _with_leading(layers: dict[int, Layer], group_of: dict[int, int]) -> dict[int, int]:
-    """Groups that only convert network inputs join their only reader."""
+    """Groups that only convert network inputs, or only transpose, join their only reader."""
     result = dict(group_of)
     readers = _readers(layers)
     members: dict[int, list[int]] = {}
     for index, head in group_of.items():
         members.setdefault(head, []).append(index)
-    for head, group in members.items():
-        inputs_only = all(operand.producer is None for operand in layers[head].operands)
-        if not inputs_only or any(
-            layers[index].op not in _LEADING or layers[index].is_output for index in group
-        ):
+    for head in sorted(members, reverse=True):  # readers first, so that chains end where the last one does
+        group = members[head]
+        operands = [operand for index in group for operand in layers[index].operands]
+        from_inputs = all(operand.producer is None or operand.producer in group for operand in operands)
+        allowed = _CONVERSIONS | {_REORDERING} if from_inputs else {_REORDERING}
+        if any(layers[index].op not in allowed or layers[index].is_output for index in group):
             continue
         outside = {result[reader] for index in group for reader in readers[index]} - {head}
         if len(outside) == 1:
@@ -182,6 +194,7 @@ def _merged(
         group = members[head]
         core, tail = layers[head], group[-1]
         inner = {layer.index for layer in group}
+        ahead = {layer.index: layer for layer in group if layer.index < head}
         operands = [
             replace(
                 operand,
@@ -190,8 +203,10 @@ def _merged(
                 and (operand.producer is None or group_of[operand.producer] not in barred),
                 at_output=operand.at_output or layer.index > head,
             )
-            for layer in sorted(group, key=lambda layer: (layer.index > head, layer.index))
-            for operand in layer.operands
+            for layer in group
+            if layer.index >= head
+            for read in layer.operands
+            for operand in _through(read, ahead)
             if operand.producer not in inner
         ]
         weighted = [layer for layer in (core, *group) if layer.weight_bytes]
@@ -217,6 +232,15 @@ def _merged(
             )
         )
     return tuple(result)
+
+
+def _through(operand: Operand, ahead: Mapping[int, Layer]) -> Iterator[Operand]:
+    """What an operand comes from, if layers that joined ahead of their reader make it."""
+    if operand.producer is None or operand.producer not in ahead:
+        yield operand
+        return
+    for source in ahead[operand.producer].operands:
+        yield from _through(replace(source, row_wise=source.row_wise and operand.row_wise), ahead)
 
 
 def _mixes_rows(head: int, group: Sequence[Layer]) -> bool:

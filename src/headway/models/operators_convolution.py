@@ -101,7 +101,7 @@ def _convolution(
         layout=layout,
         wants=wants,
         row_kernel=dims.dilation_y * (dims.FY - 1) + 1,
-        row_stride=dims.stride_y,
+        row_stride=float(dims.stride_y),
         row_pad=dims.pad_top,
         settings=settings,
         weight_is_activation=not w.constant,
@@ -198,7 +198,7 @@ def _pool(node: Node, x: Tensor, settings: frozenset[int] = frozenset()) -> Work
         layout=map_layout(y.sizes),
         wants={0: map_layout(x.sizes)},
         row_kernel=dims.dilation_y * (dims.FY - 1) + 1,
-        row_stride=dims.stride_y,
+        row_stride=float(dims.stride_y),
         row_pad=dims.pad_top,
         settings=settings,
     )

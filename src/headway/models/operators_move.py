@@ -12,6 +12,7 @@ from headway.models.tensors import (
     matrix_layout,
     reshaped_layout,
     transposed_layout,
+    trimmed,
     usual_layout,
 )
 
@@ -22,13 +23,17 @@ def _view(node: Node, settings: frozenset[int] = frozenset({1})) -> Work:
     x = node.input(0)
     work = Work(kind=LayerKind.MOVE, settings=settings, view=True, note=VIEW)
     before, after = x.sizes, node.output.sizes
-    layout = x.layout
-    if layout is None:
+    if x.layout is not None:
+        kept = reshaped_layout(x.layout, before, after)
+        if kept is not None:
+            work.layout, work.wants = kept, {0: x.layout}
         return work
-    kept = reshaped_layout(layout, before, after)
-    if kept is not None:
-        work.layout = kept
-        work.wants = {0: layout}
+    # Made in no order of rows yet: take one that gives the usual rows behind the view.
+    for axes in range(len(before), 0, -1):
+        layout = trimmed(range(axes), before)
+        if reshaped_layout(layout, before, after) == usual_layout(after):
+            work.layout, work.wants = usual_layout(after), {0: layout}
+            break
     return work
 
 
