@@ -1,0 +1,98 @@
+"""The published JSON Schemas accept what loads, and refuse what they can see is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from headway.config import describe_hardware, preset_names
+from headway.config.hardware import hardware_document
+from headway.config.scenario import Scenario
+from headway.config.schema import json_schema
+from headway.config.yaml_file import read_yaml
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HARDWARE = jsonschema.Draft202012Validator(json_schema("hardware"))
+SCENARIO = jsonschema.Draft202012Validator(json_schema("scenario"))
+
+
+def example() -> dict[str, Any]:
+    data: dict[str, Any] = read_yaml(EXAMPLES / "three_tenants.yaml").data
+    return data
+
+
+@pytest.mark.parametrize("validator", [HARDWARE, SCENARIO], ids=["hardware", "scenario"])
+def test_schemas_are_schemas(validator: jsonschema.Draft202012Validator) -> None:
+    validator.check_schema(validator.schema)
+    json.dumps(validator.schema)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets(name: str) -> None:
+    HARDWARE.validate(hardware_document(name).data)
+    HARDWARE.validate(describe_hardware(name).to_mapping())
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
+def test_examples(file: Path) -> None:
+    SCENARIO.validate(read_yaml(file).data)
+    SCENARIO.validate(Scenario.load(file).to_mapping())
+
+
+@pytest.mark.parametrize(
+    "hardware",
+    [
+        "moca8",
+        "mine/hw.yml",
+        {"preset": "moca8"},
+        {"preset": "moca8", "dram": {"bandwidth": "1 GB/s"}, "link": {"energy": "1 pJ/bit"}},
+        describe_hardware("moca8").to_mapping(),
+    ],
+)
+def test_ways_to_give_hardware(hardware: object) -> None:
+    SCENARIO.validate(example() | {"hardware": hardware})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hardware": "moca9"},
+        {"hardware": {"preset": "moca8", "dram": {"bw": "1 GB/s"}}},
+        {"hardware": {"dram": {"bandwidth": "1 GB/s"}}},
+        {"hardware": {"preset": "moca8", "dram": {"bandwidth": "1 GHz"}}},
+        {"seed": -1},
+        {"colour": "red"},
+        {"warmup": 0.1},
+        {"duration": "2"},
+        {"contention": "unfair"},
+        {"tenants": []},
+        {"tenants": [example()["tenants"][0] | {"arrivals": {"process": "steady"}}]},
+        {"tenants": [example()["tenants"][0] | {"class": "relaxed"}]},
+        {"tenants": [example()["tenants"][0] | {"expires": 5}]},
+    ],
+)
+def test_what_a_scenario_may_not_say(change: dict[str, Any]) -> None:
+    assert not SCENARIO.is_valid(example() | change)
+
+
+def defaults(schema: dict[str, Any], definitions: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
+    objects = [schema, *definitions.values()]
+    return [
+        (item["default"], item)
+        for each in objects
+        for item in each.get("properties", {}).values()
+        if "default" in item
+    ]
+
+
+@pytest.mark.parametrize("validator", [HARDWARE, SCENARIO], ids=["hardware", "scenario"])
+def test_defaults_are_written_as_a_user_would(validator: jsonschema.Draft202012Validator) -> None:
+    definitions = validator.schema["$defs"]
+    found = defaults(validator.schema, definitions)
+    assert "1 us" in [default for default, _ in found]
+    for default, item in found:
+        jsonschema.Draft202012Validator({**item, "$defs": definitions}).validate(default)
