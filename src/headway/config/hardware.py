@@ -19,7 +19,7 @@ from headway.config.quantities import (
     Overhead,
     Size,
 )
-from headway.config.validation import Strict, mistake, validate
+from headway.config.validation import Strict, mistake, shown, validate
 from headway.config.yaml_file import Document, Place, parse_yaml, read_yaml
 from headway.core.device import Core, Dataflow, Device, Link
 from headway.core.errors import HeadwayError
@@ -215,8 +215,8 @@ def hardware_document(name_or_path: str | Path, folder: Path | None = None) -> D
             near = difflib.get_close_matches(name_or_path, preset_names(), n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise HeadwayError(
-                f"no hardware preset named {name_or_path!r}{hint}; accepted: {', '.join(preset_names())},"
-                " or a path that ends in .yaml"
+                f"no hardware preset named {shown(name_or_path)}{hint};"
+                f" accepted: {', '.join(preset_names())}, or a path that ends in .yaml"
             )
         return _preset(name_or_path)
     return read_yaml((folder or Path()) / name_or_path)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from headway.config.validation import shown
 from headway.core.errors import HeadwayError
 
 
@@ -43,7 +44,7 @@ def with_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
 
 def _position(items: Any, key: str, place: str) -> int:
     if not isinstance(items, list):
-        raise HeadwayError(f"change of {place!r}: {key!r} is asked of {items!r}, which has no fields")
+        raise HeadwayError(f"change of {place!r}: {key!r} is asked of {shown(items)}, which has no fields")
     names = [str(item["name"]) for item in items if isinstance(item, dict) and "name" in item]
     if key in names:
         return names.index(key)

@@ -22,7 +22,7 @@ from headway.config.hardware import Hardware, Name, hardware_document
 from headway.config.overrides import merged, with_changes
 from headway.config.quantities import FRACTION, TIME, Duration, Quantity
 from headway.config.tenants import Tenant
-from headway.config.validation import Strict, exactly_one, mistake, validate
+from headway.config.validation import Strict, exactly_one, mistake, shown, validate
 from headway.config.yaml_file import Document, Place, read_yaml
 from headway.core.device import Device
 from headway.core.errors import HeadwayError
@@ -240,7 +240,7 @@ def _with_hardware(document: Document, folder: Path) -> Document:
         given = given["preset"]
         if not isinstance(given, str):
             raise HeadwayError(
-                f"{document.where(place)}: found {given!r}; accepted: a preset's name or a path"
+                f"{document.where(place)}: found {shown(given)}; accepted: a preset's name or a path"
             )
     elif isinstance(given, str):
         place = ("hardware",)
@@ -248,7 +248,7 @@ def _with_hardware(document: Document, folder: Path) -> Document:
         return document
     else:
         raise HeadwayError(
-            f"{document.where(('hardware',))}: found {given!r};"
+            f"{document.where(('hardware',))}: found {shown(given)};"
             " accepted: a preset's name, a path or a description"
         )
     try:

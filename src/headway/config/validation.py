@@ -83,7 +83,7 @@ def _place(detail: ErrorDetails, data: Any) -> Place:
 
 def _finding(detail: ErrorDetails) -> str:
     kind, message, context = detail["type"], detail["msg"], detail.get("ctx", {})
-    found = f"found {_shown(detail['input'])}"
+    found = f"found {shown(detail['input'])}"
     if kind == "mistake":
         return message
     if kind == "quantity":
@@ -91,7 +91,7 @@ def _finding(detail: ErrorDetails) -> str:
     if kind == "missing":
         return "missing, but required"
     if kind == "union_tag_invalid":
-        tag, choices = _shown(context["tag"]), context["expected_tags"].replace("'", "")
+        tag, choices = shown(context["tag"]), context["expected_tags"].replace("'", "")
         return f"found {tag}; accepted: {choices}"
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         return f"{found}; accepted: a mapping of keys to values"
@@ -105,7 +105,8 @@ def _finding(detail: ErrorDetails) -> str:
     return f"{found}; accepted: {message}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: object) -> str:
+    """A value as messages quote it, long ones cut."""
     if value is None:
         return "nothing"
     text = repr(value)
