@@ -142,7 +142,8 @@ class Graph:
     """A model's layers in topological order, with totals and what was unknown.
 
     `dims_bound` are the values given to symbolic dimensions and `dims_assumed` the names among them that
-    were chosen by default. `unknown_ops` counts operators without a formula, by "domain:Op".
+    were chosen by default. `unknown_ops` counts operators without a formula, by "domain:Op";
+    `unknown_nodes` names their nodes, those in bodies included.
     `runnable` is False where ONNX Runtime is known to refuse the file; `refusal` then says why.
     """
 
@@ -156,6 +157,7 @@ class Graph:
     dims_bound: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     dims_assumed: tuple[str, ...] = ()
     unknown_ops: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    unknown_nodes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
     outputs: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
     weights_present: bool = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -64,6 +63,7 @@ def load_model(
     layers = builder.build(walk.entries)
     weights = [findings.roots[root] for root in builder.used_roots]
     runnable, refusal = _runnable(file, graph, findings, check_runtime)
+    unknown = _unknown_nodes(findings)
     return Graph(
         name=name or (file.path.stem if file.path is not None else graph.name or "model"),
         layers=layers,
@@ -73,7 +73,8 @@ def load_model(
         source=str(Path(file.where)) if file.path is not None else "",
         dims_bound=MappingProxyType(dict(binding.bound)),
         dims_assumed=binding.assumed,
-        unknown_ops=MappingProxyType(dict(Counter(op for op, _ in findings.unknown_ops))),
+        unknown_ops=MappingProxyType({op: len(nodes) for op, nodes in unknown.items()}),
+        unknown_nodes=MappingProxyType({op: tuple(nodes) for op, nodes in unknown.items()}),
         inputs=MappingProxyType({name: _shown(tensor) for name, tensor in binding.inputs.items()}),
         outputs=MappingProxyType({tensor.name: _shown(tensor) for tensor in reading.outputs}),
         weights_present=file.weights_present,
@@ -192,12 +193,16 @@ def _few(names: Mapping[str, None]) -> str:
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
 
-def _notices(findings: Findings) -> list[str]:
-    notices = []
+def _unknown_nodes(findings: Findings) -> dict[str, list[str]]:
     nodes: dict[str, list[str]] = {}
     for op, label in findings.unknown_ops:
         nodes.setdefault(op, []).append(label)
-    for op, labels in nodes.items():
+    return nodes
+
+
+def _notices(findings: Findings) -> list[str]:
+    notices = []
+    for op, labels in _unknown_nodes(findings).items():
         notices.append(
             f"no formula for {op} ({len(labels)}): priced by an analytic bound: {_few(dict.fromkeys(labels))}"
         )
