@@ -179,6 +179,32 @@ def _names(node: NodeProto) -> list[str]:
     return list(node.input)
 
 
+def reshape_problem(node: NodeProto, before: Tensor | None, after: Tensor | None) -> str:
+    """Why a Reshape cannot be done, or ""; ONNX's inference takes its target at its word."""
+    if node.op_type != "Reshape" or before is None or after is None or not before.known or not after.known:
+        return ""
+    if before.elements == after.elements:
+        return ""
+    return (
+        f"{list(before.sizes)} ({before.elements} elements) cannot take the shape {list(after.sizes)} "
+        f"({after.elements} elements): a size is fixed inside the model"
+    )
+
+
+def sequence_elements(node: NodeProto, inputs: Sequence[Tensor | None]) -> int | None:
+    """Elements of all members of the sequence that a node makes: a sequence has no shape, but what goes in is known."""
+    members = [tensor for tensor in inputs if tensor is not None]
+    if node.op_type == "SequenceEmpty":
+        return 0
+    if node.op_type == "SequenceConstruct" and all(tensor.known for tensor in members):
+        return sum(tensor.elements for tensor in members)
+    if node.op_type in ("SplitToSequence", "SequenceErase", "Identity") and members[0].known:
+        return members[0].elements
+    if node.op_type == "SequenceInsert" and members[0].known and members[1].known:
+        return members[0].elements + members[1].elements
+    return None
+
+
 def foldable(node: NodeProto) -> bool:
     """Whether a node with constant inputs is a constant itself: no randomness, no body, no sequence."""
     if node.domain not in ("", "ai.onnx", MICROSOFT, NCHWC, INTERNAL_NHWC):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from headway.models.constants import Root, weight_roots
+from headway.models.findings import Entry
 from headway.models.graph import Layer, Operand
 from headway.models.tensors import Layout, Tensor, usual_layout
-from headway.models.walk import Entry, Root, weight_roots
 
 
 class LayerList:

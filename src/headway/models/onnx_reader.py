@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from headway.core.errors import HeadwayError
 from headway.models import runtime
 from headway.models.dimensions import Binding, bind_inputs
+from headway.models.findings import Findings
 from headway.models.functions import without_functions
 from headway.models.graph import Graph
 from headway.models.inference import Inference
@@ -18,7 +19,7 @@ from headway.models.layer_list import LayerList
 from headway.models.model_file import ModelFile, read_model
 from headway.models.node_order import duplicate_name
 from headway.models.tensors import Shape, Tensor
-from headway.models.walk import Findings, Walk
+from headway.models.walk import Walk
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from headway.models.graph import LayerKind, LoopDims
-from headway.models.tensors import Layout, Tensor, UnknownShapeError
+from headway.models.tensors import Layout, Tensor, UnknownShapeError, broadcast_layout, usual_layout
 
 if TYPE_CHECKING:
-    from onnx import GraphProto
+    from onnx import GraphProto, NodeProto
 
 MICROSOFT: Final = "com.microsoft"
 NCHWC: Final = "com.microsoft.nchwc"
@@ -106,6 +106,21 @@ class Work:
     warning: str = ""
 
 
+def attribute_values(node: NodeProto) -> dict[str, Any]:
+    """Attributes by name; text as str, graphs and tensors as protos."""
+    from onnx import AttributeProto, helper
+
+    values: dict[str, Any] = {}
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute)
+        if attribute.type == AttributeProto.STRING:
+            value = value.decode("utf-8", "replace")
+        elif attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+            value = list(value)
+        values[attribute.name] = value
+    return values
+
+
 Formula = Callable[[Node], Work]
 _FORMULAS: dict[tuple[str, str], Formula] = {}
 _MODULES: Final = (
@@ -146,8 +161,6 @@ def same_rows(node: Node, positions: Sequence[int] | None = None) -> tuple[Layou
 
     An input whose rows are fewer than the output's (a per-channel gate) must be there whole before the first row.
     """
-    from headway.models.tensors import broadcast_layout, usual_layout
-
     sizes = node.output.sizes
     candidates = [
         (position, tensor)

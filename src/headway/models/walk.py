@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from headway.core.errors import HeadwayError
+from headway.models.constants import constant_tensor, inherited_roots, initialisers
 from headway.models.contributed import contributed_outputs, is_contributed
-from headway.models.dtypes import bytes_of, dtype_name
-from headway.models.graph import LayerKind
+from headway.models.findings import Entry, Findings, analytic_bound, body_cost
 from headway.models.inference import (
     MAX_FOLDED_ELEMENTS,
     Inference,
@@ -19,90 +18,18 @@ from headway.models.inference import (
     evaluate,
     foldable,
     read_type,
+    reshape_problem,
+    sequence_elements,
     shape_value,
 )
 from headway.models.node_order import bodies_of, live_nodes, node_label, sorted_nodes
-from headway.models.operators import BodyCost, Node, Work, formula_of
+from headway.models.operators import BodyCost, Node, Work, attribute_values, formula_of
 from headway.models.tensors import Shape, Tensor, UnknownShapeError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from onnx import GraphProto, NodeProto, TensorProto
+    from onnx import GraphProto, NodeProto
 
 _MAX_NESTING: Final = 32
-_WEIGHTED: Final = (LayerKind.CONV, LayerKind.MATMUL, LayerKind.RECURRENT)
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """An initialiser or constant that layers read: its elements and bytes. Scalars written as Constant nodes are no weights."""
-
-    elements: int
-    bytes: int
-    dtype: str
-    counted: bool
-
-
-@dataclass(slots=True)
-class Entry:
-    """A node that does work, with what it reads and makes."""
-
-    index: int  # place in the file
-    node: Node
-    work: Work
-    name: str
-
-
-@dataclass(slots=True)
-class Findings:
-    """What a walk collects beside the layers, shared with the walks of bodies."""
-
-    roots: dict[str, Root] = field(default_factory=dict)
-    unknown_ops: list[tuple[str, str]] = field(default_factory=list)  # domain:Op and the node's label
-    warnings: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    unknown_tensors: list[str] = field(default_factory=list)
-    measured_used: list[str] = field(default_factory=list)
-    folded: int = 0
-    dead: int = 0
-
-
-def attribute_values(node: NodeProto) -> dict[str, Any]:
-    """Attributes by name; text as str, graphs and tensors as protos."""
-    from onnx import AttributeProto, helper
-
-    values: dict[str, Any] = {}
-    for attribute in node.attribute:
-        value = helper.get_attribute_value(attribute)
-        if attribute.type == AttributeProto.STRING:
-            value = value.decode("utf-8", "replace")
-        elif attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
-            value = list(value)
-        values[attribute.name] = value
-    return values
-
-
-def initialiser_tensor(
-    proto: TensorProto, root: str, folder: str, findings: Findings, counted: bool = True
-) -> Tensor:
-    """A constant for an initialiser; its value is read when a shape needs it, and only if it is small."""
-    from onnx import TensorProto, numpy_helper
-
-    shape = tuple(proto.dims)
-    dtype = dtype_name(proto.data_type)
-    findings.roots[root] = Root(prod(shape), bytes_of(prod(shape), dtype), dtype, counted)
-
-    def read() -> np.ndarray | None:
-        external = proto.data_location == TensorProto.EXTERNAL
-        if prod(shape) > MAX_FOLDED_ELEMENTS or (external and not folder):
-            return None
-        try:
-            return numpy_helper.to_array(proto, folder)
-        except Exception:
-            # Absent or short data: the graph is still good for its shapes.
-            return None
-
-    return Tensor(name=proto.name, dtype=dtype, shape=shape, constant=True, roots=(root,), read_value=read)
 
 
 class Walk:
@@ -145,20 +72,7 @@ class Walk:
         Raises:
             HeadwayError: the graph is not well formed.
         """
-        own: dict[str, Tensor] = {}
-        for proto in graph.initializer:
-            own[proto.name] = initialiser_tensor(
-                proto, self._prefix + proto.name, self._folder, self.findings
-            )
-        for sparse in graph.sparse_initializer:
-            dense = Tensor(
-                sparse.values.name, dtype_name(sparse.values.data_type), tuple(sparse.dims), constant=True,
-                roots=(self._prefix + sparse.values.name,),
-            )  # fmt: skip
-            stored = prod(sparse.values.dims)
-            size = bytes_of(stored, dense.dtype) + 8 * prod(sparse.indices.dims)
-            self.findings.roots[dense.roots[0]] = Root(stored, size, dense.dtype, True)
-            own[dense.name] = dense
+        own = initialisers(graph, self._prefix, self._folder, self.findings.roots)
         own.update(arguments)
         self._scope = ChainMap(own, outer) if outer is not None else own
         for value in (*graph.value_info, *graph.output):
@@ -178,7 +92,12 @@ class Walk:
     def _step(self, index: int, proto: NodeProto) -> None:
         inputs = [self._scope[name] if name else None for name in proto.input]
         if proto.op_type == "Constant" and not proto.domain:
-            self._scope[proto.output[0]] = self._constant(proto)
+            made = constant_tensor(
+                proto, self.inference.version(proto), self._prefix, self._folder, self.findings.roots
+            )
+            if made is None:
+                raise HeadwayError(f"{self._where}: constant {proto.output[0]!r} cannot be read")
+            self._scope[made.name] = made
             return
         attributes = attribute_values(proto)
         if proto.op_type in ("Shape", "Size") and not proto.domain and inputs[0] is not None and self._fold:
@@ -222,36 +141,15 @@ class Walk:
             node.output.stored = inputs[0].stored or inputs[0].dtype
         self.entries.append(Entry(index, node, work, proto.name))
 
-    def _constant(self, proto: NodeProto) -> Tensor:
-        from onnx import AttributeProto, numpy_helper
-
-        attribute = proto.attribute[0]
-        name = proto.output[0]
-        root = self._prefix + name
-        if attribute.type == AttributeProto.TENSOR:
-            size = prod(attribute.t.dims)
-            tensor = initialiser_tensor(attribute.t, root, self._folder, self.findings, counted=size > 1)
-            tensor.name = name
-            return tensor
-        made = evaluate(proto, [], self.inference.version(proto))
-        if made is None:
-            raise HeadwayError(f"{self._where}: constant {name!r} cannot be read")
-        value = made[0]
-        tensor = initialiser_tensor(
-            numpy_helper.from_array(value), root, "", self.findings, counted=value.size > 1
-        )
-        tensor.name = name
-        return tensor
-
     def _outputs(self, proto: NodeProto, inputs: Sequence[Tensor | None], label: str) -> list[Tensor | None]:
         types: list[tuple[str, Shape | None, bool] | None] = [None] * len(proto.output)
         if not any(True for _ in bodies_of(proto)):
             try:
                 types = self.inference.output_types(proto, inputs)
-            except InferenceProblem as problem:
-                self.findings.problems.append(f"{self._where}: {label}: {problem}")
+            except InferenceProblem as cause:
+                self.findings.problems.append(f"{self._where}: {label}: {cause}")
         outputs: list[Tensor | None] = []
-        roots = _inherited_roots(proto, inputs)
+        roots = inherited_roots(proto, inputs)
         constant = all(tensor is None or tensor.constant for tensor in inputs)
         for position, name in enumerate(proto.output):
             found = types[position] if position < len(types) else None
@@ -268,42 +166,14 @@ class Walk:
                 tensor.roots = roots if constant else ()
                 self._scope[name] = tensor
             outputs.append(tensor)
-        self._check_elements(proto, inputs, outputs, label)
-        self._count_members(proto, inputs, outputs)
+        first = outputs[0] if outputs else None
+        problem = reshape_problem(proto, inputs[0] if inputs else None, first)
+        if problem and first is not None:
+            self.findings.problems.append(f"{self._where}: {label}: {problem}")
+            first.shape = None
+        if first is not None and first.sequence:
+            first.sequence_elements = sequence_elements(proto, inputs)
         return outputs
-
-    def _check_elements(
-        self, proto: NodeProto, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None], label: str
-    ) -> None:
-        # ONNX's inference takes the target of a Reshape at its word.
-        if proto.op_type != "Reshape" or not outputs or inputs[0] is None or outputs[0] is None:
-            return
-        before, after = inputs[0], outputs[0]
-        if before.known and after.known and before.elements != after.elements:
-            self.findings.problems.append(
-                f"{self._where}: {label}: {list(before.sizes)} ({before.elements} elements) cannot take the shape "
-                f"{list(after.sizes)} ({after.elements} elements): a size is fixed inside the model"
-            )
-            after.shape = None
-
-    def _count_members(
-        self, proto: NodeProto, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]
-    ) -> None:
-        # A sequence has no shape, but what is put into it says how many elements it holds.
-        output = outputs[0] if outputs else None
-        if output is None or not output.sequence:
-            return
-        members = [tensor for tensor in inputs if tensor is not None]
-        if proto.op_type == "SequenceConstruct" and all(tensor.known for tensor in members):
-            output.sequence_elements = sum(tensor.elements for tensor in members)
-        elif proto.op_type == "SplitToSequence" and members[0].known:
-            output.sequence_elements = members[0].elements
-        elif proto.op_type == "SequenceEmpty":
-            output.sequence_elements = 0
-        elif proto.op_type == "SequenceInsert" and members[0].known and members[1].known:
-            output.sequence_elements = members[0].elements + members[1].elements
-        elif proto.op_type in ("SequenceErase", "Identity") and members[0].known:
-            output.sequence_elements = members[0].elements
 
     def _settle_contributed(self, node: Node) -> None:
         try:
@@ -360,10 +230,10 @@ class Walk:
                 work = formula(node)
             except (UnknownShapeError, IndexError, TypeError, ZeroDivisionError):
                 # Sizes that are missing, or attributes that a file lacks: the bound holds in either case.
-                work = _bound(node, "a size that its formula needs is not known")
+                work = analytic_bound(node, "a size that its formula needs is not known")
                 self.findings.warnings.append(f"{node.label}: {work.note}; priced by an analytic bound")
         else:
-            work = _bound(node, "no formula for this operator")
+            work = analytic_bound(node, "no formula for this operator")
             self.findings.unknown_ops.append((f"{node.domain or 'ai.onnx'}:{node.op}", node.label))
             for body in bodies_of(proto):
                 self.findings.warnings.append(f"{node.label}: its body {body.name!r} is not priced")
@@ -399,89 +269,5 @@ class Walk:
         for value, tensor in zip(body.input, arguments, strict=False):
             tensor.name = value.name
             named[value.name] = tensor
-        return body_cost(walk, walk.run(body, named, self._scope), arguments)
-
-
-def _inherited_roots(proto: NodeProto, inputs: Sequence[Tensor | None]) -> tuple[str, ...]:
-    """Weights that a constant result stands for: not the shapes, axes, scales and zero points that led to it."""
-    quantised = proto.op_type in ("QuantizeLinear", "DequantizeLinear")
-    return tuple(
-        dict.fromkeys(
-            root
-            for position, tensor in enumerate(inputs)
-            if tensor is not None and (position == 0 or not (quantised or tensor.dtype == "int64"))
-            for root in tensor.roots
-        )
-    )
-
-
-def _bound(node: Node, cause: str) -> Work:
-    """The analytic bound: every output element one operation, and every weight of a product used once."""
-    sizes = [
-        tensor.elements for tensor in (*node.outputs, *node.inputs) if tensor is not None and tensor.known
-    ]
-    weights = sum(
-        tensor.elements for tensor in node.inputs if tensor is not None and tensor.constant and tensor.known
-    )
-    made = [tensor.elements for tensor in node.outputs if tensor is not None and tensor.known]
-    product = node.op in (
-        "Conv",
-        "ConvTranspose",
-        "MatMul",
-        "Gemm",
-        "Einsum",
-        "LSTM",
-        "GRU",
-        "RNN",
-        "QLinearMatMul",
-    )
-    return Work(
-        kind=LayerKind.OTHER,
-        macs=weights if product else 0,
-        vector_ops=max(1, sum(made) if made else max(sizes, default=1)),
-        bounded=True,
-        note=cause,
-    )
-
-
-def body_cost(walk: Walk, outputs: Sequence[Tensor], arguments: Sequence[Tensor]) -> BodyCost:
-    """Sums over a body's walk."""
-    made = {id(tensor) for entry in walk.entries for tensor in entry.node.outputs if tensor is not None}
-    captured: dict[int, Tensor] = {}
-    roots: dict[str, None] = {}
-    weight_bytes = moved = 0
-    own = {id(tensor) for tensor in arguments}
-    for entry in walk.entries:
-        used = weight_roots(entry.node, entry.work)
-        roots.update(dict.fromkeys((*used, *entry.work.extra_roots)))
-        weight_bytes += sum(walk.findings.roots[root].bytes for root in used) + entry.work.extra_weight_bytes
-        tensors = [tensor for _, tensor in entry.node.activations]
-        for tensor in (*tensors, *entry.work.captured):
-            if id(tensor) not in made and id(tensor) not in own:
-                captured[id(tensor)] = tensor
-        moved += sum(t.bytes for t in (*tensors, *entry.node.outputs) if t is not None and t.known)
-    for tensor in outputs:
-        if not tensor.constant and id(tensor) not in made and id(tensor) not in own:
-            captured[id(tensor)] = tensor
-    return BodyCost(
-        macs=sum(entry.work.macs for entry in walk.entries),
-        vector_ops=sum(entry.work.vector_ops for entry in walk.entries),
-        weight_bytes=weight_bytes,
-        moved_bytes=moved,
-        roots=tuple(roots),
-        captured=tuple(captured.values()),
-        outputs=tuple(outputs),
-        bounded=any(entry.work.bounded for entry in walk.entries),
-    )
-
-
-def weight_roots(node: Node, work: Work) -> list[str]:
-    """Initialisers that a node reads as data, not as settings, each once."""
-    return list(
-        dict.fromkeys(
-            root
-            for position, tensor in enumerate(node.inputs)
-            if tensor is not None and tensor.constant and position not in work.settings
-            for root in tensor.roots
-        )
-    )
+        outputs = walk.run(body, named, self._scope)
+        return body_cost(walk.entries, self.findings.roots, outputs, arguments)
