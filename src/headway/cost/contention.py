@@ -9,7 +9,8 @@ class MaxMinFair:
     """Nobody gets more than it asks for; what is left is divided so that the least served get the most.
 
     The usual model of a fair memory controller (water-filling; Bertsekas and Gallager, Data Networks,
-    section 6.5). Implements `headway.core.protocols.Contention`. `capacity_bytes_s` is the bandwidth to share.
+    section 6.5). Implements `headway.core.protocols.Contention`. `capacity_bytes_s` is the bandwidth to
+    share.
     """
 
     def __init__(self, capacity_bytes_s: float) -> None:

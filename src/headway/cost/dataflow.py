@@ -52,8 +52,8 @@ def array_accesses(M: Ints, N: Ints, K: Ints, rows: Ints, columns: Ints, dataflo
     """Elements that cross between SRAM and array during one product.
 
     Output stationary: inputs are read once per fold of columns, weights once per fold of rows, outputs
-    written once; the reads equal SCALE-Sim's reports. Weight stationary: weights once, inputs once per fold of
-    columns, and partial sums written in every fold of K and read back in all but the first.
+    written once; the reads equal SCALE-Sim's reports. Weight stationary: weights once, inputs once per fold
+    of columns, and partial sums written in every fold of K and read back in all but the first.
     """
     column_folds = ceil_div(N, columns)
     if dataflow is Dataflow.OUTPUT_STATIONARY:

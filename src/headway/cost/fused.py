@@ -29,8 +29,8 @@ def input_buffer_rows(
     """Input rows that each layer of a chain buffers, for bands of `band` rows of the last layer's output.
 
     `heights` are the rows of each layer's input map. Cached halo: a layer makes r rows per band and buffers
-    r * s + max(0, k - s) input rows, and its producer makes r * s rows. Recomputed halo: both are (r - 1) * s + k
-    rows. Both are clipped to the map.
+    r * s + max(0, k - s) input rows, and its producer makes r * s rows. Recomputed halo: both are (r - 1) *
+    s + k rows. Both are clipped to the map.
     """
     rows: list[int] = []
     made = band
@@ -48,8 +48,8 @@ def input_buffer_rows(
 class Stacks:
     """Costs of stacks in some band heights on one core type: arrays [stack, choice].
 
-    `time_s` is inf where the stack does not fit that way. `extra` is the share of work that is done twice (0 with
-    cached halo), `streamed` the bytes of weights fetched again for every band after the first.
+    `time_s` is inf where the stack does not fit that way. `extra` is the share of work that is done twice (0
+    with cached halo), `streamed` the bytes of weights fetched again for every band after the first.
     """
 
     first: Longs  # [stack]
@@ -73,10 +73,10 @@ def fused_stacks(
 ) -> Stacks:
     """Costs of the stacks first .. first + length - 1 in the band counts bands.counts[columns].
 
-    SRAM need with cached halo: weights, input buffers of all layers, the largest output band, the next band of the stack's
-    input (if double-buffered), and tensors that skip layers. Where that does not fit, the halo is recomputed if that
-    fits and costs at most 10 % more work; else weights that do not fit are streamed in every band,
-    if that is less than what fusion saves.
+    SRAM need with cached halo: weights, input buffers of all layers, the largest output band, the next band
+    of the stack's input (if double-buffered), and tensors that skip layers. Where that does not fit, the
+    halo is recomputed if that fits and costs at most 10 % more work; else weights that do not fit are
+    streamed in every band, if that is less than what fusion saves.
     """
     core, device, ranges = model.cores[kind], model.device, model.ranges
     begin, end, counts = first[:, None], (first + length)[:, None], bands.counts[columns]
@@ -136,7 +136,8 @@ def fused_stacks(
 
 @dataclass(frozen=True, slots=True)
 class _Redone:
-    """Stacks with recomputed halo: SRAM need, share of extra work, compute seconds; one entry per row asked."""
+    """Stacks with recomputed halo: SRAM need, share of extra work, compute seconds; one entry per row
+    asked."""
 
     sram: Floats
     extra: Floats
@@ -198,7 +199,8 @@ def _back_propagated(model: Model, first: Longs, length: Longs, counts: Longs) -
 
 
 def _reader_tables(model: Model) -> tuple[Bools, Bools]:
-    """[producer, distance]: does the layer that far on read it through its window, or row by row at the side?"""
+    """[producer, distance]: does the layer that far on read it through its window, or row by row at the
+    side?"""
     tables = np.zeros((2, len(model), MAX_LENGTH), dtype=bool)
     for layer in model.graph.layers:
         for position, operand in enumerate(layer.operands):

@@ -29,16 +29,16 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
     - Inputs stay, whole or block by block; the weights stream past each block.
     - A block of outputs stays (4-byte partial sums) while both operands stream along K.
 
-    The factors are those of blocked matrix multiplication (cost-model.md section 3, D_l; Hong and Kung 1981 for
-    the last). A core that double-buffers gives half of what is left to the next block. Outputs are written once.
-    Groups are separate products: a group that fits is enough. Padding is never counted. Layers
+    The factors are those of blocked matrix multiplication (cost-model.md section 3, D_l; Hong and Kung 1981
+    for the last). A core that double-buffers gives half of what is left to the next block. Outputs are
+    written once. Groups are separate products: a group that fits is enough. Padding is never counted. Layers
     without multiply-accumulates stream everything once. A layer for which nothing fits is tiled further
     (columns too): it takes all the SRAM and is never refused. More SRAM never means more traffic.
     """
     capacity = float(core.sram_bytes)
     blocks_in_sram = 2.0 if core.double_buffered else 1.0
     memory_products = np.where(shapes.recurrent, 1, shapes.products)
-    held, main, output = (x / memory_products for x in (shapes.held, shapes.main, shapes.output))
+    held, main = shapes.held / memory_products, shapes.main / memory_products
     gemm = (shapes.macs > 0) & ~shapes.bounded
 
     window = (
@@ -90,9 +90,9 @@ def _output_blocks(shapes: Shapes, held: Floats, main: Floats, room: float) -> F
 class SerialCosts:
     """Layer-by-layer costs on every core type: arrays [layer, kind].
 
-    `cycles_s` is compute alone. `kept` is what a layer's traffic shrinks by if its predecessor's output lies in the
-    core's SRAM, `unwritten` what a layer saves if only its successor reads its output and finds it there.
-    `sram` is the working set alone, `sram_kept` with the predecessor's output whole.
+    `cycles_s` is compute alone. `kept` is what a layer's traffic shrinks by if its predecessor's output lies
+    in the core's SRAM, `unwritten` what a layer saves if only its successor reads its output and finds it
+    there. `sram` is the working set alone, `sram_kept` with the predecessor's output whole.
     """
 
     cycles_s: Floats
@@ -137,7 +137,8 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
 
 @dataclass(frozen=True, slots=True)
 class _Previous:
-    """How each layer uses the output of the layer before it: bytes read (0 if not at all), and in which role."""
+    """How each layer uses the output of the layer before it: bytes read (0 if not at all), and in which
+    role."""
 
     bytes: Floats
     is_main: Bools

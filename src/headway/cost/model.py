@@ -68,7 +68,7 @@ class Model:
         """Prefix sums of traffic with inputs and outputs kept in SRAM where they fit, per kind."""
         return prefix(self.serial.dram - self.serial.kept - self.serial.unwritten)
 
-    def serial_dram(self, first: Longs, end: Longs, kind: int) -> Any:
+    def serial_dram(self, first: Longs, end: Longs, kind: int | Longs) -> Any:
         """DRAM bytes of ranges run one layer after the other on one core, outputs kept where they fit."""
         total = self.serial_dram_sum[end, kind] - self.serial_dram_sum[first, kind]
         return total + self.serial.kept[first, kind] + self.serial.unwritten[end - 1, kind]
@@ -103,7 +103,8 @@ class Model:
         return dram_bytes * dram_pj + link_bytes * self.device.link.energy_pj_per_byte
 
     def timed(self, compute_s: Any, dram_bytes: Any, fill_bytes: Any, overlaps: Any) -> tuple[Any, Any]:
-        """(fixed_s, compute_s) so that fixed_s + max(compute_s, dram_bytes / B) is the time at full bandwidth B.
+        """(fixed_s, compute_s) so that fixed_s + max(compute_s, dram_bytes / B) is the time at full
+        bandwidth B.
 
         A core that double-buffers takes max(fill + compute, dram / B): the first tile must be there before it
         starts, and the rest overlaps (cost-model.md section 3). The fill is part of the traffic, so where

@@ -1,6 +1,7 @@
 """Multi-core fusion: bands flow through stages of consecutive layers, each on its own core.
 
-Source: cost-model.md section 3 (closed form of Stream's fused pipeline) and accelerators.md section 4 (T_MCF).
+Source: cost-model.md section 3 (closed form of Stream's fused pipeline) and accelerators.md section 4
+(T_MCF).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _CUT_COLUMN = 7  # stage cuts are balanced on the times of eight bands
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Costs of pipelines: arrays [pipeline, choice of band count] unless said otherwise. time_s is inf if it does not fit."""
+    """Costs of pipelines: arrays [pipeline, choice of band count] unless said otherwise. time_s is inf if it
+    does not fit."""
 
     first: Longs  # [pipeline]
     length: Longs  # [pipeline]
@@ -58,7 +60,8 @@ def kind_tuples(device: Device, stages: int) -> Longs:
 
 
 def pipelines_of(model: Model, first: Longs, length: Longs) -> Pipelines:
-    """For each stack and tuple of core types, the pipeline with the best-balanced cuts, in all band counts tried.
+    """For each stack and tuple of core types, the pipeline with the best-balanced cuts, in all band counts
+    tried.
 
     One entry per number of stages.
     """
@@ -85,7 +88,8 @@ def pipelines_of(model: Model, first: Longs, length: Longs) -> Pipelines:
 
 
 def _balanced(model: Model, first: Longs, length: int, kinds: Longs) -> tuple[Longs, Longs, Longs, Longs]:
-    """The cuts with the least bottleneck (slowest stage or link), for every stack of that length and kind tuple.
+    """The cuts with the least bottleneck (slowest stage or link), for every stack of that length and kind
+    tuple.
 
     Only among cuts whose stages can fit at all: weights and input buffers at the lowest band height.
     Stacks without such cuts are left out. Returns first, length, kinds, bounds, one row per pipeline.
@@ -116,8 +120,8 @@ def evaluate(
     """Costs of pipelines with given cuts.
 
     Stages and the links between them are resources that n bands pass in order. A stage starts its band t when
-    band t + lag of its predecessor has arrived, lag summed over its layers. The time is the longest way through
-    that grid: every resource once, n - 1 more bands at the slowest, and per stage its lag, at the
+    band t + lag of its predecessor has arrived, lag summed over its layers. The time is the longest way
+    through that grid: every resource once, n - 1 more bands at the slowest, and per stage its lag, at the
     predecessor's pace before the slowest resource and at its own pace after it. With equal stages:
     n * tau + sum((1 + lag) * tau + link), which is exact for Stream's four-core run.
     """
@@ -160,7 +164,7 @@ def evaluate(
         model.shapes.main[first][:, None],
         bands.fresh[first[:, None], columns] + halo_bytes(model)[first][:, None],
     )
-    overlaps = model.overlaps[kinds].all(axis=1)[:, None]
+    overlaps = np.all(model.overlaps[kinds], axis=1, keepdims=True)
     flow = _flow_s(taus, lags, counts)
     fixed, compute = model.timed(flow, dram[:, None], model.shapes.held[first][:, None] + window, overlaps)
     time = np.where(fits, fixed + np.maximum(compute, dram[:, None] / device.dram_bandwidth_bytes_s), np.inf)
@@ -206,7 +210,8 @@ def _between(values: Floats, first: Longs, begin: Longs, end: Longs) -> Floats:
 def pipeline_at(
     model: Model, first: int, end: int, kinds: tuple[int, ...], cuts: tuple[int, ...], band_rows: int | None
 ) -> Option:
-    """One pipeline; without cuts the best of all. Raises ValueError if it does not fit or the cuts make no sense."""
+    """One pipeline; without cuts the best of all. Raises ValueError if it does not fit or the cuts make no
+    sense."""
     where = f"blocks {first} to {end} of {model.graph.name} as a pipeline over {len(kinds)} cores"
     length, stages = end - first, len(kinds)
     if stages > MAX_STAGES:

@@ -1,7 +1,8 @@
 """What crosses the borders of ranges of layers: which ranges can be fused, and what they read and write.
 
 Arrays are indexed [first, offset] or [first, stage start, stage end], offsets counted from the first
-layer; the end of a range is first + offset. Everything is computed for all ranges of up to eight layers at once.
+layer; the end of a range is first + offset. Everything is computed for all ranges of up to eight layers at
+once.
 """
 
 from __future__ import annotations
@@ -179,8 +180,9 @@ def _inbound(graph: Graph, shapes: Shapes) -> Floats:
 def _per_skip(size: int, span: int, reads: _Reads, shapes: Shapes, waiting: bool) -> Floats:
     """Operands that skip layers inside a range, summed per [first, layer offset].
 
-    A skipping operand waits until the layers in between have filled their halo: as a share of the map, the sum of
-    (kernel - stride) / rows of those layers, which is exact on a chain of equal maps and above it otherwise.
+    A skipping operand waits until the layers in between have filled their halo: as a share of the map, the
+    sum of (kernel - stride) / rows of those layers, which is exact on a chain of equal maps and above it
+    otherwise.
     """
     share = np.concatenate(([0.0], np.cumsum(shapes.line_rows / shapes.main_rows)))
     total = np.zeros((size, span))

@@ -46,12 +46,12 @@ def serial_runs(model: Model) -> SerialRuns:
             busy = np.maximum(compute, dram / model.device.dram_bandwidth_bytes_s)
             energy = inside_pj + model.transfer_energy_pj(dram, 0.0, kinds)
             variants[kept, unwritten] = (fixed, compute, busy, dram, energy)
-    stacked = [
-        np.stack([np.stack([variants[kept, unwritten][i] for unwritten in (0, 1)]) for kept in (0, 1)])
+    fixed, compute, busy, dram, energy = (
+        np.array([[variants[kept, unwritten][i] for unwritten in (0, 1)] for kept in (0, 1)])
         for i in range(5)
-    ]
+    )
     steps = tuple(min(MAX_STEPS, int(rows)) for rows in shapes.rows)
-    return SerialRuns(*stacked, steps=steps)
+    return SerialRuns(fixed, compute, busy, dram, energy, steps)
 
 
 def serial_segments(model: Model, runs: SerialRuns, first: int, end: int, kind: int) -> tuple[Segment, ...]:
@@ -75,8 +75,9 @@ def serial_segments(model: Model, runs: SerialRuns, first: int, end: int, kind: 
 
 
 def serial_option(model: Model, runs: SerialRuns, first: int, end: int, kind: int) -> Option:
-    """The sum of the segments. `compute_s` adds up the larger of compute and transfer at full bandwidth, block by
-    block, so that `seconds` is exact there; with less bandwidth it is a lower bound, the segments are exact.
+    """The sum of the segments. `compute_s` adds up the larger of compute and transfer at full bandwidth,
+    block by block, so that `seconds` is exact there; with less bandwidth it is a lower bound, the segments
+    are exact.
     """
     segments = serial_segments(model, runs, first, end, kind)
     costs = model.serial

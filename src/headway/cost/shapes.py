@@ -25,9 +25,9 @@ class Shapes:
     A layer with multiply-accumulates is `products` matrix products M x K x N that run one after the other:
     one per group of a convolution, one per batch item where both factors are activations, one per row of a
     recurrent layer (its steps depend on each other; rows of one step could share the array, so this is an
-    upper bound for batches). Batches of a convolution lengthen M. `scale` corrects the nest where the counted MACs
-    differ from it (bodies of control flow, transposed convolution); layers that have MACs but no nest are
-    bounded by one busy column.
+    upper bound for batches). Batches of a convolution lengthen M. `scale` corrects the nest where the
+    counted MACs differ from it (bodies of control flow, transposed convolution); layers that have MACs but
+    no nest are bounded by one busy column.
 
     `held` is what stays while the other operand streams: the weights, or the second activation.
     `main` is the streamed operand, `side` all others (each tensor once). Bytes are whole-tensor bytes.
@@ -85,20 +85,22 @@ class Shapes:
     def band_cycles(self, core: Core, bands: Longs) -> Floats:
         """Cycles of each whole layer on the core when it is computed in that many bands.
 
-        `bands` broadcasts against the layers in its last axis. A band has ceil(rows / bands) rows, the last one what is
-        left; every band pays the array's fill and skew again. The elementary operations of a layer (its
-        folded followers) run on the way out of the array, so a band takes the larger of the two. At least
-        one cycle: nothing is free.
+        `bands` broadcasts against the layers in its last axis. A band has ceil(rows / bands) rows, the last
+        one what is left; every band pays the array's fill and skew again. The elementary operations of a
+        layer (its folded followers) run on the way out of the array, so a band takes the larger of the two.
+        At least one cycle: nothing is free.
         """
         height = np.ceil(self.rows / bands).astype(np.int64)
         count = ceil_div(self.rows, height)
         last = self.rows - (count - 1) * height
         steps = (count - 1) * self._band_steps(core, height) + self._band_steps(core, last)
-        return np.maximum(1.0, steps - (self.macs > 0))
+        cycles: Floats = np.maximum(1.0, steps - (self.macs > 0))
+        return cycles
 
     def rows_cycles(self, core: Core, band_rows: Longs, bands: Longs) -> Floats:
         """Cycles of `bands` bands of `band_rows` rows each, which may overlap (recomputed halo)."""
-        return np.maximum(1.0, bands * self._band_steps(core, band_rows) - (self.macs > 0))
+        cycles: Floats = np.maximum(1.0, bands * self._band_steps(core, band_rows) - (self.macs > 0))
+        return cycles
 
     def _band_steps(self, core: Core, height: Longs) -> Floats:
         M = ceil_div(self.M * height, self.rows)

@@ -73,8 +73,8 @@ def split_option(model: Model, first: int, end: int, kinds: tuple[int, ...]) -> 
 def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -> tuple[Segment, float]:
     """The segment of one block and the most SRAM that one core needs.
 
-    Shares are in proportion to the cores' speed on this block. Split by channels: weights are divided, the input is
-    read once from DRAM and passed on over the link. Split by rows: the input is divided, weights are
+    Shares are in proportion to the cores' speed on this block. Split by channels: weights are divided, the
+    input is read once from DRAM and passed on over the link. Split by rows: the input is divided, weights are
     passed on, and so are the rows that neighbours share. Layers without weights split by rows.
     """
     shapes = model.shapes.take(np.array([block]))

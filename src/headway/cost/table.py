@@ -183,8 +183,8 @@ class Table:
             need = float(stacks.sram[0].min())
             core = self._model.cores[kind]
             raise ValueError(
-                f"blocks {first} to {end} of {self._model.graph.name} cannot be fused on a core of type {core.kind}: "
-                f"they need {need:.0f} bytes of SRAM in bands of {band_rows or 'any'} rows, it has {core.sram_bytes}"
+                f"blocks {first} to {end} of {self._model.graph.name} cannot be fused on {core.kind}: they need "
+                f"{need:.0f} bytes of SRAM in bands of {band_rows or 'any'} rows, it has {core.sram_bytes}"
             )
         return _fused_option(self._model, stacks, 0, column)
 
