@@ -12,6 +12,7 @@ from headway.models.tensors import Shape, Tensor, UnknownShapeError
 def _work(body: BodyCost, times: int, note: str, warning: str = "") -> Work:
     return Work(
         kind=LayerKind.OTHER,
+        settings=frozenset({0}),
         macs=body.macs * times,
         # Entering a body is itself an operation, so an empty one is not free.
         vector_ops=max(1, body.vector_ops * times),
@@ -135,15 +136,21 @@ def scan(node: Node) -> Work:
 
 @formula("SequenceMap")
 def sequence_map(node: Node) -> Work:
-    """The body once for each member, whose number is not known: priced for one, and said."""
-    first = node.input(0)
-    member = _loose(first, first.name, first.shape)
-    member.sequence = False
-    others = [
-        _loose(tensor, tensor.name, tensor.shape)
-        for _, tensor in enumerate(node.inputs[1:])
-        if tensor is not None
-    ]
-    cost = node.walk_body(node.attribute("body"), [member, *others])
-    warning = f"{node.label}: the number of members is not known before the run; priced for one"
-    return _work(cost, 1, "number of members not known: priced for one", warning)
+    """The body once for each member; how many there are follows from the elements, if members are of one size."""
+    sequence = node.input(0)
+    arguments = []
+    for tensor in (tensor for tensor in node.inputs if tensor is not None):
+        argument = _loose(tensor, tensor.name, tensor.shape)
+        argument.sequence = False
+        arguments.append(argument)
+    cost = node.walk_body(node.attribute("body"), arguments)
+    member = arguments[0]
+    count = sequence.elements // member.elements if sequence.known and member.known and member.elements else None
+    for output, made in zip(node.outputs, cost.outputs, strict=False):
+        if output is not None:
+            output.dtype, output.shape, output.sequence = made.dtype, made.shape, True
+            output.sequence_elements = made.elements * count if made.known and count is not None else None
+    if count is None:
+        warning = f"{node.label}: the number of members is not known before the run; priced for one"
+        return _work(cost, 1, "number of members not known: priced for one", warning)
+    return _work(cost, max(1, count), f"body x {count} members")

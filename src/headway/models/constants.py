@@ -100,12 +100,17 @@ def inherited_roots(proto: NodeProto, inputs: Sequence[Tensor | None]) -> tuple[
 
 
 def weight_roots(node: Node, work: Work) -> list[str]:
-    """Initialisers that a node reads as data, not as settings, each once."""
+    """Initialisers that a node reads as data, each once.
+
+    Left out are its settings, and numbers and flags after the first input: those steer a node (indices, sizes,
+    masks) rather than weigh.
+    """
     return list(
         dict.fromkeys(
             root
             for position, tensor in enumerate(node.inputs)
             if tensor is not None and tensor.constant and position not in work.settings
+            if position == 0 or tensor.dtype not in ("int64", "bool")
             for root in tensor.roots
         )
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from headway.models.operators import MICROSOFT, Node
+from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC, Node
 from headway.models.tensors import Shape
 
 _Outputs = list[tuple[str, Shape]]
@@ -126,7 +126,10 @@ def contributed_outputs(node: Node) -> _Outputs | None:
     """Types and shapes of the outputs, or None if the operator is not known here; raises UnknownShapeError."""
     if node.domain == MICROSOFT and node.op in _RULES:
         return _RULES[node.op](node)
-    if node.domain == "com.ms.internal.nhwc" and node.op == "Conv":
+    if node.domain == NCHWC and node.op == "ReorderOutput":
+        batch, channels, *spatial = node.input(0).sizes
+        return [(node.input(0).dtype, (batch, int(node.attribute("channels", channels)), *spatial))]
+    if node.domain == INTERNAL_NHWC and node.op == "Conv":
         return _channels_last_conv(node)
     return None
 

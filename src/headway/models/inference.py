@@ -17,6 +17,7 @@ from headway.models.tensors import Shape, Tensor
 if TYPE_CHECKING:
     import numpy as np
     from onnx import NodeProto, TypeProto
+    from onnx.defs import OpSchema
 
 MAX_FOLDED_ELEMENTS: Final = 1 << 16  # larger constants are weights, whose values no shape needs
 _MAX_DATA_ELEMENTS: Final = 1 << 10  # larger constants are no shapes, axes or scales
@@ -71,6 +72,7 @@ _KEPT_ATTRIBUTES: Final = frozenset(
     }
 )
 _FALLBACK_OPSET: Final = 17
+_UNLIMITED_INPUTS: Final = 1 << 30
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
@@ -133,7 +135,7 @@ class Inference:
         Raises:
             InferenceProblem: the inputs do not fit the operator or each other.
         """
-        from onnx import defs, numpy_helper, shape_inference
+        from onnx import checker, defs, numpy_helper, shape_inference
 
         stand_in = self._stand_in(node)
         node = stand_in or node
@@ -141,7 +143,8 @@ class Inference:
             inputs = [inputs[position] if position < len(inputs) else None for position in _positions(node)]
         if not defs.has(node.op_type, self.opsets.get(node.domain, 1), node.domain):
             return [None] * len(node.output)
-        schema = defs.get_schema(node.op_type, self.opsets.get(node.domain, 1), node.domain)
+        schema = self._schema(node)
+        node = _known_attributes(node, schema)
         types, data = {}, {}
         for name, tensor in zip(_names(node), inputs, strict=False):
             if tensor is None or not name:
@@ -154,9 +157,26 @@ class Inference:
             found = shape_inference.infer_node_outputs(
                 schema, node, types, data, None, self._imports, self._ir_version
             )
-        except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        except (shape_inference.InferenceError, checker.ValidationError, ValueError, RuntimeError) as error:
             raise InferenceProblem(" ".join(str(error).split())) from error
         return [read_type(found[name]) if name in found else None for name in node.output]
+
+    def _schema(self, node: NodeProto) -> OpSchema:
+        """The operator's schema, or its next version that can infer: the first versions of many could not."""
+        from onnx import defs
+
+        own = self.opsets.get(node.domain, 1)
+        schema = defs.get_schema(node.op_type, own, node.domain)
+        if schema.has_type_and_shape_inference_function:
+            return schema
+        for version in range(own + 1, defs.onnx_opset_version() + 1):
+            later = defs.get_schema(node.op_type, version, node.domain)
+            # One that takes its settings as inputs instead of attributes is another operator for this purpose.
+            if later.max_input != schema.max_input and later.max_input < _UNLIMITED_INPUTS:
+                break
+            if later.has_type_and_shape_inference_function:
+                return later
+        return schema
 
     def _stand_in(self, node: NodeProto) -> NodeProto | None:
         from onnx import helper
@@ -169,6 +189,19 @@ class Inference:
         if op in ("Conv", "MaxPool", "AveragePool", "Gemm", "QuantizeLinear", "DequantizeLinear"):
             copy.attribute.extend(a for a in node.attribute if a.name in _KEPT_ATTRIBUTES)
         return copy
+
+
+def _known_attributes(node: NodeProto, schema: OpSchema) -> NodeProto:
+    """The node without attributes that the schema lacks, which inference would refuse and shapes do not need."""
+    from onnx import NodeProto
+
+    if all(attribute.name in schema.attributes for attribute in node.attribute):
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    copy.attribute.extend(attribute for attribute in node.attribute if attribute.name in schema.attributes)
+    return copy
 
 
 def _positions(stand_in: NodeProto) -> list[int]:

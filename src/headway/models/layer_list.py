@@ -54,7 +54,7 @@ class LayerList:
         main = known[0] if known else made[0] if made else None
         if main is not None:
             self._tensors[index] = main
-        weights = [self._roots[root] for root in used if self._roots[root].counted]
+        weights = [self._roots[root] for root in roots]
         return Layer(
             index=index,
             name=self._unique(entry),

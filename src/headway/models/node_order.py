@@ -47,20 +47,22 @@ def names_read(node: NodeProto) -> set[str]:
 
 
 def sorted_nodes(
-    nodes: Sequence[NodeProto], available: Collection[str], where: str
+    nodes: Sequence[NodeProto], available: Collection[str], where: str, outer: Collection[str] = ()
 ) -> list[tuple[int, NodeProto]]:
     """Nodes in topological order, each with its place in the file; the file's order is kept where it can be.
+
+    `available` are the graph's inputs and initialisers, `outer` what a body can read around it and may shadow.
 
     Raises:
         HeadwayError: a tensor is made twice, is read but made nowhere, or depends on itself.
     """
     maker: dict[str, int] = {}
-    known = set(available)
+    known = {*available, *outer}
     for index, node in enumerate(nodes):
         for name in node.output:
             if not name:
                 continue
-            if name in maker or name in known:
+            if name in maker or name in available:
                 raise HeadwayError(
                     f"{where}: {node_label(node, index)} makes tensor {name!r}, which exists already; "
                     "each tensor may be made once"

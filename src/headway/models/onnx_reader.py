@@ -131,7 +131,9 @@ class _Reading:
         measured: dict[str, Sequence[Shape]] = {}
         cause = "weights are absent"
         if self._file.weights_present:
-            if self._activation_bytes(walk) > _MAX_MEASURED_BYTES:
+            if not all(tensor.known for tensor in self._binding.inputs.values()):
+                cause = "an input has no shape"
+            elif self._activation_bytes(walk) > _MAX_MEASURED_BYTES:
                 cause = "its tensors are too large to measure"
             else:
                 try:

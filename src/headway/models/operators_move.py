@@ -240,5 +240,6 @@ def block_rearrangement(node: Node) -> Work:
 @formula("ReorderInput", "ReorderOutput", domain=NCHWC)
 def reorder(node: Node) -> Work:
     """A copy between plain and blocked channels; rows stay."""
-    layout, wants = same_rows(node)
+    layout = map_layout(node.output.sizes)
+    wants = {0: map_layout(node.input(0).sizes)}
     return Work(kind=LayerKind.MOVE, vector_ops=node.output.elements, layout=layout, wants=wants)

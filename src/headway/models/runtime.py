@@ -37,7 +37,7 @@ def check(file: ModelFile) -> None:
 def measure_shapes(
     file: ModelFile, inputs: Mapping[str, Tensor], names: Iterable[str]
 ) -> dict[str, Sequence[Shape]]:
-    """Shapes of tensors in one run on random inputs (seeded; integers zero): for a sequence, of each member.
+    """Shapes of tensors in one run on random inputs (seeded; integers one, or zero if that fails): for a sequence, of each member.
 
     Raises:
         RuntimeRefusal: the model does not run.

@@ -64,8 +64,8 @@ def _measure(request: dict[str, Any]) -> dict[str, list[list[int]]]:
     session = _session(request, measuring=True)
     names = [output.name for output in session.get_outputs()]
     failure: Exception | None = None
-    # Zeros are within the range of every table of embeddings; lengths and counts may have to be at least one.
-    for integer in (0, 1):
+    # Lengths and counts usually have to be at least one; zeros are within the range of every table.
+    for integer in (1, 0):
         rng = np.random.default_rng(request["seed"])
         feeds = {}
         for name, spec in request["inputs"].items():

@@ -77,7 +77,7 @@ class Walk:
         self._scope = ChainMap(own, outer) if outer is not None else own
         for value in (*graph.value_info, *graph.output):
             self._declared[value.name] = read_type(value.type)
-        order = sorted_nodes(graph.node, set(own) | set(outer or ()), self._where)
+        order = sorted_nodes(graph.node, set(own), self._where, set(outer or ()))
         live = live_nodes(order, [value.name for value in graph.output])
         self.findings.dead += len(order) - len(live)
         for index, proto in live:
