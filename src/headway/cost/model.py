@@ -143,7 +143,7 @@ class Bands:
 
     counts: Longs
     height: Longs
-    input_sum: Floats  # input buffers with cached halo: band * stride + kernel - stride rows of input, band rows of the side
+    input_sum: Floats  # input buffers with cached halo, side operands included
     fresh: Floats  # new rows of the main input per band
     output: Floats
     lag_sum: Floats  # bands of the producer that a layer needs beyond its own band

@@ -7,7 +7,6 @@ Source: cost-model.md section 3 (closed form of Stream's fused pipeline) and acc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from headway.core.block import Mode, Option
 from headway.core.device import Device
+from headway.cost.chain import longest_way
 from headway.cost.fused import halo_bytes, line_bytes, within
 from headway.cost.model import Bands, Model, bands_asked
 from headway.cost.shapes import Floats, Longs
@@ -140,7 +140,7 @@ def evaluate(
         arriving = model.ranges.inbound[first, begin, end]
         if stage:
             taus.append(arriving[:, None] / device.link.bandwidth_bytes_s / counts)
-            lags.append(np.minimum(counts - 1, bands.lag_sum[b, columns] - bands.lag_sum[a, columns]))
+            lags.append(bands.lag_sum[b, columns] - bands.lag_sum[a, columns])
         busy = bands.cycles_s_sum[b, columns, k] - bands.cycles_s_sum[a, columns, k]
         taus.append(busy / counts + device.switch_s)
         need = (
@@ -165,7 +165,7 @@ def evaluate(
         bands.fresh[first[:, None], columns] + halo_bytes(model)[first][:, None],
     )
     overlaps = np.all(model.overlaps[kinds], axis=1, keepdims=True)
-    flow = _flow_s(taus, lags, counts)
+    flow = longest_way(taus, lags, counts)
     fixed, compute = model.timed(flow, dram[:, None], model.shapes.held[first][:, None] + window, overlaps)
     time = np.where(fits, fixed + np.maximum(compute, dram[:, None] / device.dram_bandwidth_bytes_s), np.inf)
     return Candidates(
@@ -186,20 +186,6 @@ def evaluate(
         serial_dram=model.serial_dram(first, last, kinds[:, 0]),
         best=np.argmin(time, axis=1),
     )
-
-
-def _flow_s(taus: Sequence[Floats], lags: Sequence[Floats], counts: Longs) -> Floats:
-    """Seconds of `counts` bands through stage, link, stage, ...: the longest way through the grid."""
-    once = sum(taus[1:], taus[0])
-    longest = np.zeros(counts.shape)
-    for slowest, tau in enumerate(taus):
-        total = once + (counts - 1) * tau
-        for entry, lag in enumerate(lags):
-            stage = 2 * (entry + 1)
-            pace = np.maximum(taus[stage - 1], taus[stage - 2]) if stage <= slowest else taus[stage]
-            total = total + lag * pace
-        longest = np.maximum(longest, total)
-    return longest
 
 
 def _between(values: Floats, first: Longs, begin: Longs, end: Longs) -> Floats:

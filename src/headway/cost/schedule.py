@@ -1,8 +1,8 @@
 """Fused runs tile by tile: an exact list schedule of compute, memory and link events.
 
-It is the yardstick of the closed forms in `fused` and `pipeline`, and what is compared with Stream (Symons et
-al., ISPASS 2023): with `convention="stream"` it reproduces Stream's fused runs to the cycle and the bit, given
-the cycles per tile. Units: cycles of one common clock, and bits.
+It is the yardstick of the closed forms in `chain` and `pipeline`, and what is compared with Stream (Symons
+et al., ISPASS 2023): with `convention="stream"` it reproduces Stream's fused runs to the cycle and the bit,
+given the cycles per tile. Units: cycles of one common clock, and bits.
 """
 
 from __future__ import annotations
@@ -10,120 +10,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import pairwise
 
+from headway.cost.chain import (
+    OUTSIDE,
+    ChainLayer,
+    ChainRun,
+    Convention,
+    Tile,
+    add_bits,
+    per_layer,
+    sources_of,
+    tile_read_bits,
+    window_rows,
+)
 from headway.cost.dataflow import ceil_div
-
-Convention = Literal["own", "stream"]
-OUTSIDE = -1  # as an input: the network input, from DRAM
-
-
-@dataclass(frozen=True, slots=True)
-class ChainLayer:
-    """A layer of a chain of tiles: a convolution, or a matrix product with height M, width 1 and kernel 1.
-
-    `height` and `width` are those of the input without padding. `inputs` are the layers it reads
-    (`OUTSIDE` for the network input); None means the layer before, or the network input for the first. The
-    first of several inputs is read through the window, the others row by row (a residual). Elements of
-    maps and weights have `bits` bits. `weights=False` is an addition or pooling.
-    """
-
-    channels_in: int
-    channels_out: int
-    height: int
-    width: int = 1
-    kernel: int = 1
-    stride: int = 1
-    pad: int = 0
-    groups: int = 1
-    bits: int = 8
-    inputs: tuple[int, ...] | None = None
-    weights: bool = True
-
-    @property
-    def rows(self) -> int:
-        """Output rows."""
-        return (self.height + 2 * self.pad - self.kernel) // self.stride + 1
-
-    @property
-    def columns(self) -> int:
-        """Output columns. A width of 1 is a matrix product's: it has one column whatever the kernel."""
-        if self.width == 1:
-            return 1
-        return (self.width + 2 * self.pad - self.kernel) // self.stride + 1
-
-    @property
-    def input_bits(self) -> int:
-        """Bits of the whole input, without padding."""
-        return self.channels_in * self.height * self.width * self.bits
-
-    @property
-    def output_bits(self) -> int:
-        """Bits of the whole output."""
-        return self.rows * self.output_row_bits
-
-    @property
-    def output_row_bits(self) -> int:
-        return self.channels_out * self.columns * self.bits
-
-    @property
-    def weight_bits(self) -> int:
-        """Bits of all weights."""
-        if not self.weights:
-            return 0
-        return self.channels_out * self.channels_in // self.groups * self.kernel * self.kernel * self.bits
-
-    def padded_input_bits(self, rows: int) -> int:
-        """Bits of the input window of that many output rows, the zeros of the padding included."""
-        high = (rows - 1) * self.stride + self.kernel
-        wide = 1 if self.width == 1 else (self.columns - 1) * self.stride + self.kernel
-        return self.channels_in * high * wide * self.bits
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """When a tile was computed: layer, position from the top, core, and cycles."""
-
-    layer: int
-    tile: int
-    core: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChainRun:
-    """What a run of a chain took. Bits per tensor: T0 is the network input, T1 the first layer's output, W0
-    its weights."""
-
-    latency_cycles: int
-    read_bits: dict[str, int]
-    write_bits: dict[str, int]
-    link_bits: int
-    tiles: tuple[Tile, ...] = ()
-
-    @property
-    def dram_bits(self) -> int:
-        """All bits that cross the memory interface."""
-        return sum(self.read_bits.values()) + sum(self.write_bits.values())
-
-
-def serial_chain(layers: Sequence[ChainLayer], layer_cycles: int | Sequence[int]) -> ChainRun:
-    """Layer by layer: every layer reads its inputs and weights from DRAM once and writes its output.
-
-    The latency is the sum of the given cycles, transfers included in them, as Stream has it.
-    """
-    cycles = _per_layer(layer_cycles, len(layers), "layer_cycles")
-    read: dict[str, int] = {}
-    write: dict[str, int] = {}
-    for index, layer in enumerate(layers):
-        for source in _sources(layers, index):
-            size = layer.input_bits if source == OUTSIDE else layers[source].output_bits
-            _add(read, f"T{source + 1}", size)
-        if layer.weight_bits:
-            _add(read, f"W{index}", layer.weight_bits)
-        _add(write, f"T{index + 1}", layer.output_bits)
-    return ChainRun(sum(cycles), read, write, 0)
 
 
 def fused_chain(
@@ -147,9 +48,9 @@ def fused_chain(
     link_bits_per_cycle: bandwidth of a link between cores, in each direction.
     connections: pairs of cores with a link; a transfer takes the first shortest way and occupies all its
         links for its whole duration. Without it any two cores are linked directly.
-    convention: "own" fetches each row of the network input once (its halo stays), counts no padding, and writes
-        the outputs that nobody reads. "stream" copies Stream: every tile of the network input is fetched
-        with its halo and padding again, and the final output is not written.
+    convention: "own" fetches each row of the network input once (its halo stays), counts no padding, and
+        writes the outputs that nobody reads. "stream" copies Stream: every tile of the network input is
+        fetched with its halo and padding again, and the final output is not written.
 
     A tile is scheduled when all tiles that its window touches are; among those that can be, the one with
     the lowest tile number, then the lowest layer. Weights are fetched when their layer's first tile is
@@ -163,13 +64,13 @@ def fused_chain(
     if not layers:
         raise ValueError("a chain has at least one layer")
     if len(cores) != len(layers):
-        raise ValueError(f"{len(layers)} layers need as many cores (one may be named several times), not {len(cores)}")
+        raise ValueError(f"{len(layers)} layers need as many cores (repeats allowed), not {len(cores)}")
     if dram_bits_per_cycle <= 0 or link_bits_per_cycle <= 0:
         raise ValueError("bandwidths are above 0 bits per cycle")
     schedule = _Schedule(
         layers=tuple(layers),
-        cycles=_per_layer(tile_cycles, len(layers), "tile_cycles"),
-        counts=_per_layer(tiles, len(layers), "tiles"),
+        cycles=per_layer(tile_cycles, len(layers), "tile_cycles"),
+        counts=per_layer(tiles, len(layers), "tiles"),
         cores=tuple(cores),
         dram=dram_bits_per_cycle,
         link=link_bits_per_cycle,
@@ -177,116 +78,6 @@ def fused_chain(
         stream=convention == "stream",
     )
     return schedule.run()
-
-
-def closed_form_cycles(
-    layers: Sequence[ChainLayer],
-    tile_cycles: int | Sequence[int],
-    tiles: int,
-    cores: Sequence[int],
-    dram_bits_per_cycle: int,
-    link_bits_per_cycle: int,
-    convention: Convention = "own",
-) -> int:
-    """Latency of a fused chain by the closed form: no events (arguments as for `fused_chain`).
-
-    load + n * tau + sum((1 + lag) * tau + link) for equal stages (cost-model.md sections 2b and 3), the
-    longest way through the grid of stages and tiles for unequal ones, then the last tile's write, and never
-    less than the traffic takes. Equal to
-    `fused_chain` on a chain with a core per layer, or one core for all, while DRAM is not the limit.
-    """
-    cycles = _per_layer(tile_cycles, len(layers), "tile_cycles")
-    stream = convention == "stream"
-    stages: list[list[int]] = []
-    for index, core in enumerate(cores):
-        if stages and cores[stages[-1][0]] == core:
-            stages[-1].append(index)
-        else:
-            stages.append([index])
-    taus = [sum(cycles[index] for index in stage) for stage in stages]
-    lags = [sum(_lag(layers[index], tiles) for index in stage) for stage in stages]
-    links = [0] + [
-        ceil_div(layers[stage[0] - 1].output_row_bits * ceil_div(layers[stage[0] - 1].rows, tiles),
-        link_bits_per_cycle) for stage in stages[1:]
-    ]
-    first = layers[0]
-    window = _tile_read_bits(first, 0, ceil_div(first.rows, tiles), stream)
-    load = ceil_div(first.weight_bits, dram_bits_per_cycle) + ceil_div(window, dram_bits_per_cycle)
-    resources = [value for pair in zip(links, taus, strict=True) for value in pair][1:]
-    flow = longest_way(resources, lags[1:], tiles)
-    last = layers[-1]
-    height = ceil_div(last.rows, tiles)
-    bottom_tile = last.rows - (ceil_div(last.rows, height) - 1) * height
-    store = 0 if stream else ceil_div(bottom_tile * last.output_row_bits, dram_bits_per_cycle)
-    traffic = sum(layer.weight_bits for layer in layers)
-    traffic += tiles * window if stream else first.input_bits + last.output_bits
-    return int(max(load + flow + store, ceil_div(traffic, dram_bits_per_cycle)))
-
-
-def longest_way(resources: Sequence[int], lags: Sequence[int], tiles: int) -> int:
-    """Cycles until all tiles have passed stage, link, stage, link, ..., stage in order.
-
-    `lags[j]` is how many more tiles stage j + 1 needs before its first. Every resource is passed once, the
-    slowest for the other tiles - 1 too; a lag is waited for at the pace of what lies before a stage, or made
-    up at its own pace once the slowest resource has seen all tiles.
-    """
-    longest = 0
-    for slowest, pace in enumerate(resources):
-        total = sum(resources) + (tiles - 1) * pace
-        for entry, lag in enumerate(lags):
-            stage = 2 * (entry + 1)
-            before = max(resources[stage - 1], resources[stage - 2])
-            total += min(lag, tiles - 1) * (before if stage <= slowest else resources[stage])
-        longest = max(longest, total)
-    return longest
-
-
-def _lag(layer: ChainLayer, tiles: int) -> int:
-    height = ceil_div(layer.rows, tiles)
-    ahead = max(0, layer.kernel - layer.stride - layer.pad)
-    return int(ceil_div(ahead, height * layer.stride))
-
-
-def _tile_read_bits(layer: ChainLayer, top: int, bottom: int, stream: bool) -> int:
-    """Bits of the network input fetched for output rows top .. bottom - 1."""
-    if stream:
-        return layer.padded_input_bits(bottom - top)
-    begin, end = _window(layer, top, bottom)
-    if top > 0:
-        begin = max(begin, _window(layer, top - 1, top)[1])
-    if bottom == layer.rows:
-        end = layer.height
-    return layer.channels_in * max(0, end - begin) * layer.width * layer.bits
-
-
-def _window(layer: ChainLayer, top: int, bottom: int) -> tuple[int, int]:
-    """Input rows that output rows top .. bottom - 1 need, clipped to the map."""
-    begin = max(0, top * layer.stride - layer.pad)
-    end = min(layer.height, (bottom - 1) * layer.stride - layer.pad + layer.kernel)
-    return begin, max(begin, end)
-
-
-def _sources(layers: Sequence[ChainLayer], index: int) -> tuple[int, ...]:
-    inputs = layers[index].inputs
-    if inputs is None:
-        return (index - 1,)
-    for source in inputs:
-        if not OUTSIDE <= source < index:
-            raise ValueError(f"layer {index} reads {source}, but may read {OUTSIDE} (the input) to {index - 1}")
-    return inputs
-
-
-def _per_layer(value: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
-    values = (value,) * count if isinstance(value, int) else tuple(value)
-    if len(values) != count:
-        raise ValueError(f"{name} is one number or one per layer: {count}, not {len(values)}")
-    if min(values) < 1:
-        raise ValueError(f"{name} are at least 1, not {min(values)}")
-    return values
-
-
-def _add(bits: dict[str, int], tensor: str, size: int) -> None:
-    bits[tensor] = bits.get(tensor, 0) + size
 
 
 class _Bus:
@@ -324,7 +115,7 @@ class _Routes:
     def between(self, sender: int, receiver: int) -> list[_Bus]:
         """The links of the first shortest way."""
         way = [sender, receiver] if self._neighbours is None else self._shortest(sender, receiver)
-        return [self._links.setdefault(hop, _Bus()) for hop in zip(way, way[1:], strict=False)]
+        return [self._links.setdefault(hop, _Bus()) for hop in pairwise(way)]
 
     def _shortest(self, sender: int, receiver: int) -> list[int]:
         assert self._neighbours is not None
@@ -356,7 +147,7 @@ class _Schedule:
     bus: _Bus = field(default_factory=_Bus)
     free: dict[int, int] = field(default_factory=dict)  # core -> when it is idle
     done: dict[tuple[int, int], Tile] = field(default_factory=dict)
-    there: dict[tuple[str, int, int], int] = field(default_factory=dict)  # tensor, tile, core -> when it is there
+    there: dict[tuple[str, int, int], int] = field(default_factory=dict)  # tensor, tile, core: since when
     read: dict[str, int] = field(default_factory=dict)
     write: dict[str, int] = field(default_factory=dict)
     link_bits: int = 0
@@ -369,15 +160,12 @@ class _Schedule:
             for index in range(len(self.layers))
             for tile in range(self._tile_count(index))
         )
-        readers = {source for index in range(len(self.layers)) for source in _sources(self.layers, index)}
+        readers = {source for index in range(len(self.layers)) for source in sources_of(self.layers, index)}
         while waiting:
-            for place, (_, index, tile) in enumerate(waiting):
-                needed = self._needed(index, tile)
-                if all(key in self.done for key in needed):
-                    break
-            else:
-                raise AssertionError("tiles that wait for each other")
-            del waiting[place]
+            ready = next(tile for tile in waiting if all(key in self.done for key in self._needed(*tile[1:])))
+            waiting.remove(ready)
+            _, index, tile = ready
+            needed = self._needed(index, tile)
             self._place(index, tile, needed)
             if index not in readers and not self.stream:
                 self._write_back(index, tile)
@@ -404,10 +192,10 @@ class _Schedule:
         layer = self.layers[index]
         top, bottom = self._rows(index, tile)
         needed = [(index, tile - 1)] if tile else []
-        for position, source in enumerate(_sources(self.layers, index)):
+        for position, source in enumerate(sources_of(self.layers, index)):
             if source == OUTSIDE:
                 continue
-            begin, end = _window(layer, top, bottom) if position == 0 else (top, bottom)
+            begin, end = window_rows(layer, top, bottom) if position == 0 else (top, bottom)
             height = self._height(source)
             end = min(end, self.layers[source].rows)
             needed += [(source, part) for part in range(begin // height, ceil_div(end, height))]
@@ -420,11 +208,12 @@ class _Schedule:
         parts = sorted({key for key in needed if key[0] != index})
         outside = [
             (f"T0 of {index}", tile, self._outside_bits(index, position, top, bottom))
-            for position, source in enumerate(_sources(self.layers, index))
+            for position, source in enumerate(sources_of(self.layers, index))
             if source == OUTSIDE
         ]
-        sizes = [self._tile_bits(*key) for key in parts] + [bits for _, _, bits in outside] +
-        [layer.weight_bits] idle = self.free.get(core, 0)
+        sizes = [self._tile_bits(*key) for key in parts] + [bits for _, _, bits in outside]
+        sizes.append(layer.weight_bits)
+        idle = self.free.get(core, 0)
         earliest = idle - sum(ceil_div(bits, self.dram) for bits in sizes)
         start = max(idle, max((self.done[key].end for key in needed), default=0))
         for key in parts:
@@ -444,7 +233,7 @@ class _Schedule:
     def _outside_bits(self, index: int, position: int, top: int, bottom: int) -> int:
         layer = self.layers[index]
         if position == 0:
-            return _tile_read_bits(layer, top, bottom, self.stream)
+            return tile_read_bits(layer, top, bottom, self.stream)
         return (bottom - top) * layer.output_row_bits
 
     def _fetch(self, name: str, part: int, core: int, bits: int, earliest: int) -> int:
@@ -453,7 +242,7 @@ class _Schedule:
         if key not in self.there:
             duration = ceil_div(bits, self.dram)
             self.there[key] = _first_gap([self.bus], max(0, earliest), duration) + duration
-            _add(self.read, name.split(" ")[0], bits)
+            add_bits(self.read, name.split(" ")[0], bits)
         return self.there[key]
 
     def _forward(self, key: tuple[int, int], core: int, earliest: int) -> int:
@@ -475,4 +264,4 @@ class _Schedule:
         duration = ceil_div(bits, self.dram)
         end = _first_gap([self.bus], self.done[index, tile].end, duration) + duration
         self.last_transfer = max(self.last_transfer, end)
-        _add(self.write, f"T{index + 1}", bits)
+        add_bits(self.write, f"T{index + 1}", bits)

@@ -180,11 +180,11 @@ class Table:
         stacks = fused_stacks(self._model, np.array([first]), np.array([end - first]), kind, bands, columns)
         column = int(np.argmin(stacks.time_s[0]))
         if not np.isfinite(stacks.time_s[0, column]):
-            need = float(stacks.sram[0].min())
             core = self._model.cores[kind]
+            where = f"blocks {first} to {end} of {self._model.graph.name}"
             raise ValueError(
-                f"blocks {first} to {end} of {self._model.graph.name} cannot be fused on {core.kind}: they need "
-                f"{need:.0f} bytes of SRAM in bands of {band_rows or 'any'} rows, it has {core.sram_bytes}"
+                f"{where} cannot be fused on {core.kind}: in bands of {band_rows or 'any'} rows they need "
+                f"{stacks.sram[0].min():.0f} bytes of SRAM, it has {core.sram_bytes}"
             )
         return _fused_option(self._model, stacks, 0, column)
 
