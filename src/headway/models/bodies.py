@@ -38,7 +38,7 @@ def _settle(output: Tensor | None, source: Tensor, shape: Shape | None) -> None:
 
 @formula("If")
 def if_branches(node: Node) -> Work:
-    """The dearer branch, by multiply-accumulates, then operations, then bytes; the taken one if the condition is constant."""
+    """The dearer branch, by MACs, operations, then bytes; the one taken if the condition is constant."""
     branches = {name: node.walk_body(node.attribute(name), ()) for name in ("then_branch", "else_branch")}
     condition = node.input(0).value
     if condition is not None and condition.size == 1:
@@ -72,7 +72,7 @@ def _loose(tensor: Tensor, name: str, shape: Shape | None, dtype: str = "") -> T
 
 @formula("Loop")
 def loop(node: Node) -> Work:
-    """The body times the trip count, where that is a constant and the condition cannot stop it earlier; else once, and said."""
+    """The body times the trip count, an upper bound if a condition may stop it; once, and said, if not known."""
     body = node.attribute("body")
     trip = node.input(0).value if node.has(0) else None
     count = int(trip.reshape(-1)[0]) if trip is not None and trip.size == 1 else None
@@ -136,7 +136,7 @@ def scan(node: Node) -> Work:
 
 @formula("SequenceMap")
 def sequence_map(node: Node) -> Work:
-    """The body once for each member; how many there are follows from the elements, if members are of one size."""
+    """The body for each member; their number follows from the elements, if members are of one size."""
     sequence = node.input(0)
     arguments = []
     for tensor in (tensor for tensor in node.inputs if tensor is not None):
@@ -145,7 +145,9 @@ def sequence_map(node: Node) -> Work:
         arguments.append(argument)
     cost = node.walk_body(node.attribute("body"), arguments)
     member = arguments[0]
-    count = sequence.elements // member.elements if sequence.known and member.known and member.elements else None
+    count = (
+        sequence.elements // member.elements if sequence.known and member.known and member.elements else None
+    )
     for output, made in zip(node.outputs, cost.outputs, strict=False):
         if output is not None:
             output.dtype, output.shape, output.sequence = made.dtype, made.shape, True

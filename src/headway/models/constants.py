@@ -1,4 +1,4 @@
-"""Constants of a model: initialisers and Constant nodes, their values where shapes need them, and what they weigh."""
+"""Constants of a model: initialisers and Constant nodes, their values for shapes, and what they weigh."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """An initialiser or constant that layers read: its elements and bytes. Scalars written as Constant nodes are no weights."""
+    """A constant that layers read. It counts as a weight unless it is a single number in a Constant node."""
 
     elements: int
     bytes: int
@@ -87,7 +87,7 @@ def constant_tensor(
 
 
 def inherited_roots(proto: NodeProto, inputs: Sequence[Tensor | None]) -> tuple[str, ...]:
-    """Weights that a constant result stands for: not the shapes, axes, scales and zero points that led to it."""
+    """Weights that a constant result stands for: not the shapes, axes and scales that led to it."""
     quantised = proto.op_type in ("QuantizeLinear", "DequantizeLinear")
     return tuple(
         dict.fromkeys(
@@ -102,8 +102,8 @@ def inherited_roots(proto: NodeProto, inputs: Sequence[Tensor | None]) -> tuple[
 def weight_roots(node: Node, work: Work) -> list[str]:
     """Initialisers that a node reads as data, each once.
 
-    Left out are its settings, and numbers and flags after the first input: those steer a node (indices, sizes,
-    masks) rather than weigh.
+    Left out are its settings, and integers and flags after the first input: those steer a node
+    (indices, sizes, masks) rather than weigh.
     """
     return list(
         dict.fromkeys(

@@ -123,7 +123,7 @@ _RULES: Final[dict[str, Callable[[Node], _Outputs]]] = {
 
 
 def contributed_outputs(node: Node) -> _Outputs | None:
-    """Types and shapes of the outputs, or None if the operator is not known here; raises UnknownShapeError."""
+    """Types and shapes of the outputs, or None for an operator not known here; raises UnknownShapeError."""
     if node.domain == MICROSOFT and node.op in _RULES:
         return _RULES[node.op](node)
     if node.domain == NCHWC and node.op == "ReorderOutput":

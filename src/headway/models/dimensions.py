@@ -1,4 +1,4 @@
-"""Numbers for the symbolic dimensions of a model's inputs: those the user gives, and defaults that are said."""
+"""Numbers for the symbolic dimensions of a model's inputs: the user's, and defaults that are said."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _dimension_entries(proto: TypeProto) -> list[tuple[int | None, str]] | None:
 
 
 def _expression(symbol: str, values: Mapping[str, int]) -> int | None:
-    """Value of arithmetic over bound names ("past_sequence_length + 1"), or None if it is a plain or unbound name."""
+    """Value of arithmetic over bound names ("past_sequence_length + 1"); None for a plain or unbound name."""
 
     def value_of(part: ast.expr) -> int:
         if isinstance(part, ast.BinOp) and type(part.op) in _OPERATIONS:
@@ -114,8 +114,8 @@ def bind_inputs(
 ) -> Binding:
     """Give every dimension of every input a number.
 
-    `dims` maps a dimension's name, or INPUT.AXIS, to its size; `channels` gives the second axis of inputs that a
-    convolution reads.
+    `dims` maps a dimension's name, or INPUT.AXIS, to its size; `channels` gives the second axis of inputs
+    that a convolution reads.
 
     Raises:
         HeadwayError: a name in `dims` that the file does not have, a size below 1, or one that contradicts a

@@ -13,7 +13,7 @@ _LARGE_BYTES: Final = 1 << 10
 
 
 def without_functions(model: ModelProto, where: str) -> ModelProto:
-    """The model with every call of a local function replaced by the function's nodes; the given model is not changed.
+    """The model with each call of a local function replaced by the function's nodes; the given one stays.
 
     Raises:
         HeadwayError: functions that call each other in a circle or otherwise cannot be expanded.

@@ -1,4 +1,4 @@
-"""An immutable description of a model: its layers, what each one computes, and the bytes that move between them.
+"""An immutable description of a model: its layers, what each computes, and the bytes between them.
 
 A graph is what the cost model, the splitter and `headway inspect` read. It holds no weights and no
 framework objects, only shapes and counts, so a model whose weights are absent has a graph all the same.
@@ -177,7 +177,7 @@ class Graph:
 
     @cached_property
     def last_use(self) -> tuple[int, ...]:
-        """For each layer the index of the last layer that reads its output; len(layers) if it leaves the network."""
+        """For each layer the index of the last reader of its output; len(layers) if it leaves the network."""
         last = [layer.index for layer in self.layers]
         for layer in self.layers:
             for operand in layer.operands:

@@ -1,8 +1,8 @@
 """Types and shapes of what one node makes, and its value where that needs no network input.
 
-ONNX's own inference is asked node by node, with all symbolic dimensions bound and constant operands given by value, so
-that sizes computed inside the model (Shape, Gather, Mul, Concat, Reshape) come out as numbers. Operators that
-ONNX has no schema for are inferred as the standard operator they stand for.
+ONNX's own inference is asked node by node, with all symbolic dimensions bound and constant operands given by
+value, so that sizes computed inside the model (Shape, Gather, Mul, Concat, Reshape) come out as numbers.
+Operators that ONNX has no schema for are inferred as the standard operator they stand for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_FOLDED_ELEMENTS: Final = 1 << 16  # larger constants are weights, whose values no shape needs
 _MAX_DATA_ELEMENTS: Final = 1 << 10  # larger constants are no shapes, axes or scales
 
-# The standard operator whose shape rule a fused or quantised one follows, and which of its inputs that one reads.
+# The standard operator whose shape rule a fused or quantised one follows, and which inputs that one reads.
 _STANDS_FOR: Final[dict[tuple[str, str], tuple[str, tuple[int, ...]]]] = {
     (MICROSOFT, "FusedConv"): ("Conv", (0, 1)),
     (NCHWC, "Conv"): ("Conv", (0, 1)),
@@ -112,7 +112,7 @@ class Inference:
         from onnx import helper
 
         self.opsets = dict(opsets)
-        # A model of contributed operators alone may name no standard set; what stands for them then is recent.
+        # A model of contributed operators alone may name no standard set; what stands for them is recent.
         self.opsets.setdefault("", _FALLBACK_OPSET)
         self._imports = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         self._ir_version = ir_version
@@ -171,7 +171,7 @@ class Inference:
             return schema
         for version in range(own + 1, defs.onnx_opset_version() + 1):
             later = defs.get_schema(node.op_type, version, node.domain)
-            # One that takes its settings as inputs instead of attributes is another operator for this purpose.
+            # One that takes settings as inputs instead of attributes is another operator for this purpose.
             if later.max_input != schema.max_input and later.max_input < _UNLIMITED_INPUTS:
                 break
             if later.has_type_and_shape_inference_function:
@@ -192,7 +192,7 @@ class Inference:
 
 
 def _known_attributes(node: NodeProto, schema: OpSchema) -> NodeProto:
-    """The node without attributes that the schema lacks, which inference would refuse and shapes do not need."""
+    """The node without attributes that the schema lacks: inference refuses them, shapes do not need them."""
     from onnx import NodeProto
 
     if all(attribute.name in schema.attributes for attribute in node.attribute):
@@ -225,7 +225,7 @@ def reshape_problem(node: NodeProto, before: Tensor | None, after: Tensor | None
 
 
 def sequence_elements(node: NodeProto, inputs: Sequence[Tensor | None]) -> int | None:
-    """Elements of all members of the sequence that a node makes: a sequence has no shape, but what goes in is known."""
+    """Elements of all members of the sequence that a node makes, from what goes into it; None if not known."""
     members = [tensor for tensor in inputs if tensor is not None]
     if node.op_type == "SequenceEmpty":
         return 0

@@ -26,8 +26,8 @@ _REORDERING: Final = "Transpose"  # done by the addresses that a producer writes
 def merge(graph: Graph) -> Graph:
     """The graph with followers folded into the layers before them.
 
-    Multiply-accumulates, operations, parameters and weight bytes are conserved; activation bytes shrink by the
-    tensors that no longer leave a layer. A graph that is merged already comes back as it is.
+    Multiply-accumulates, operations, parameters and weight bytes are conserved; activation bytes shrink
+    by the tensors that no longer leave a layer. A graph that is merged already comes back as it is.
     """
     layers, folded = _without_views(graph.layers)
     group_of = _groups(layers)
@@ -244,7 +244,7 @@ def _through(operand: Operand, ahead: Mapping[int, Layer]) -> Iterator[Operand]:
 
 
 def _mixes_rows(head: int, group: Sequence[Layer]) -> bool:
-    """Whether a follower needs all of the group's rows before its first: then a reader of the group does too."""
+    """Whether a follower needs all of the group's rows before its first; then the group's readers do too."""
     inner = {layer.index for layer in group}
     return any(
         operand.producer in inner and not operand.row_wise

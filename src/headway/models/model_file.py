@@ -20,7 +20,7 @@ _PROTOBUF_LIMIT_BYTES: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A parsed model. `folder` is "" for a model that was given as an object; external data then is absent."""
+    """A parsed model. `folder` is "" for a model given as an object; external data then is absent."""
 
     model: ModelProto
     where: str  # how messages name it
@@ -121,7 +121,7 @@ def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
 def _external_files(model: ModelProto, path: Path) -> tuple[list[Path], list[str]]:
     """Files that hold external data, each once, and warnings on those that are too short.
 
-    The check comes before the question whether a file exists, so that a model cannot ask about files elsewhere.
+    The check comes before the question whether a file exists: a model cannot ask about files elsewhere.
     """
     folder = path.parent.resolve()
     files: dict[str, Path] = {}
@@ -139,7 +139,8 @@ def _external_files(model: ModelProto, path: Path) -> tuple[list[Path], list[str
                 end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
             except ValueError as error:
                 raise HeadwayError(
-                    f"{path}: tensor {tensor.name!r}: offset and length of external data must be whole numbers"
+                    f"{path}: tensor {tensor.name!r}: offset and length of external data must be "
+                    "whole numbers"
                 ) from error
             if end > file.stat().st_size:
                 warnings[

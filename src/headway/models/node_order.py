@@ -51,7 +51,7 @@ def sorted_nodes(
 ) -> list[tuple[int, NodeProto]]:
     """Nodes in topological order, each with its place in the file; the file's order is kept where it can be.
 
-    `available` are the graph's inputs and initialisers, `outer` what a body can read around it and may shadow.
+    `available` are the graph's inputs and initialisers, `outer` what a body can read around it and shadow.
 
     Raises:
         HeadwayError: a tensor is made twice, is read but made nowhere, or depends on itself.
@@ -77,8 +77,8 @@ def sorted_nodes(
                 makers.add(maker[name])
             elif name not in known:
                 raise HeadwayError(
-                    f"{where}: {node_label(node, index)} reads tensor {name!r}, which no node makes and which is "
-                    "neither an input nor an initialiser"
+                    f"{where}: {node_label(node, index)} reads tensor {name!r}, which no node makes and "
+                    "which is neither an input nor an initialiser"
                 )
         waiting.append(len(makers))
         for origin in makers:
@@ -97,7 +97,8 @@ def sorted_nodes(
         stuck = next(index for index, count in enumerate(waiting) if count > 0)
         tensor = next(name for name in sorted(names_read(nodes[stuck])) if maker.get(name) is not None)
         raise HeadwayError(
-            f"{where}: {node_label(nodes[stuck], stuck)} is on, or behind, a cycle: tensor {tensor!r} depends on itself"
+            f"{where}: {node_label(nodes[stuck], stuck)} is on, or behind, a cycle: "
+            f"tensor {tensor!r} depends on itself"
         )
     return order
 

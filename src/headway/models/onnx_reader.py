@@ -47,8 +47,8 @@ def load_model(
         check_runtime: also ask ONNX Runtime whether it takes the model (`Graph.runnable`, `Graph.refusal`).
 
     Raises:
-        HeadwayError: a file that is not there or not an ONNX model, a graph that is not well formed, sizes that
-            contradict the file or each other, or external data outside the model's folder.
+        HeadwayError: a file that is not there or not an ONNX model, a graph that is not well formed, sizes
+            that contradict the file or each other, or external data outside the model's folder.
     """
     file = read_model(path)
     model = without_functions(file.model, file.where)
@@ -149,7 +149,8 @@ class _Reading:
             used = dict.fromkeys(again.findings.measured_used)
             if used:
                 again.findings.warnings.append(
-                    f"sizes measured in a run of ONNX Runtime on random inputs, which may depend on data: {_few(used)}"
+                    "sizes measured in a run of ONNX Runtime on random inputs, which may depend on data: "
+                    f"{_few(used)}"
                 )
         else:
             again.findings.warnings.append(f"not measured with ONNX Runtime: {cause}")
@@ -221,7 +222,8 @@ def _static_refusal(graph: GraphProto, findings: Findings) -> str:
     name = duplicate_name(graph.node)
     if name is not None:
         places = [f"#{index} ({node.op_type})" for index, node in enumerate(graph.node) if node.name == name]
-        return f"node {name!r}: {' and '.join(places)} have one name, and ONNX Runtime requires that names differ"
+        shown = " and ".join(places)
+        return f"node {name!r}: {shown} have one name, and ONNX Runtime requires that names differ"
     for op, label in findings.unknown_ops:
         domain, _, kind = op.rpartition(":")
         if domain != "ai.onnx" and domain not in _RUNTIME_DOMAINS:

@@ -159,7 +159,7 @@ def formula_of(domain: str, op: str) -> Formula | None:
 def same_rows(node: Node, positions: Sequence[int] | None = None) -> tuple[Layout, dict[int, Layout | None]]:
     """Layout of an elementwise output, and what it wants of its inputs, broadcast ones included.
 
-    An input whose rows are fewer than the output's (a per-channel gate) must be there whole before the first row.
+    An input whose rows are fewer than the output's (a per-channel gate) must be there whole first.
     """
     sizes = node.output.sizes
     candidates = [

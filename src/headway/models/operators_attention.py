@@ -19,7 +19,7 @@ SOFTMAX_OPS = 5
 def attention_work(
     node: Node, *, batch: int, heads: int, queries: int, keys: int, size: int, value_size: int
 ) -> Work:
-    """Scores, softmax and context. Queries are rows, except where a head axis comes between; keys are a barrier."""
+    """Scores, softmax and context. Queries are rows, unless a head axis comes between; keys are a barrier."""
     dims = LoopDims(B=batch * heads, OY=queries, C=size + value_size, K=keys, IY=queries)
     query = node.input(0)
     wants = {}
@@ -60,7 +60,7 @@ def attention(node: Node) -> Work:
 
 @formula("MultiHeadAttention", "DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(node: Node) -> Work:
-    """Attention after projections: query [batch, length, hidden], or packed QKV [batch, length, heads, 3, size]."""
+    """Attention after projections: query [batch, length, hidden], or QKV [batch, length, heads, 3, size]."""
     heads = int(node.attribute("num_heads"))
     q = node.input(0).sizes
     past = node.input(6).sizes[2] if node.has(6) else 0

@@ -178,7 +178,7 @@ def conv_transpose(node: Node) -> Work:
 
 @formula("DeformConv")
 def deform_conv(node: Node) -> Work:
-    """Deformable convolution: the dense product, and four multiply-adds per sampled value. Sampling may reach any row."""
+    """Deformable convolution: the dense product and four multiply-adds a sample, which may lie in any row."""
     work = _convolution(node, 0, 1, 3)
     filters = node.input(1).sizes
     samples = work.dims.B * work.dims.C * work.dims.m * prod(filters[2:])

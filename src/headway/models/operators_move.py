@@ -1,11 +1,11 @@
-"""Data movement: no arithmetic, but bytes. A view costs nothing and says so; a copy costs one operation an element."""
+"""Data movement: no arithmetic, but bytes. A view says that it is one; a copy is one operation an element."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from headway.models.graph import LayerKind
-from headway.models.operators import MICROSOFT, NCHWC, Node, Work, formula, same_rows
+from headway.models.operators import MICROSOFT, NCHWC, Node, Work, formula
 from headway.models.tensors import (
     Layout,
     map_layout,
@@ -79,7 +79,7 @@ def _concat_layout(node: Node, axis: int) -> tuple[Layout | None, dict[int, Layo
 
 @formula("Concat")
 def concat(node: Node) -> Work:
-    """No copy where the operands are distinct activations, which then are written side by side in the first place."""
+    """No copy where the operands are distinct activations, which then are written side by side at once."""
     axis = int(node.attribute("axis", 1)) % max(1, len(node.output.sizes))
     layout, wants = _concat_layout(node, axis)
     work = Work(kind=LayerKind.MOVE, vector_ops=node.output.elements, layout=layout, wants=wants)

@@ -15,9 +15,9 @@ _NAME_OF_BYTES = {0.5: "4-bit", 1: "8-bit", 2: "16-bit", 4: "32-bit", 8: "64-bit
 def at_width(graph: Graph, operand_bytes: float) -> Graph:
     """The same graph with float weights and activations stored at `operand_bytes` bytes an element.
 
-    Simulated accelerators compute on narrow operands whatever type the file holds. Integer tensors (ids, indices,
-    quantised values) keep their width, as does whatever is narrower already. Element types keep their names: it is the
-    storage that changes.
+    Simulated accelerators compute on narrow operands whatever type the file holds. Integer tensors (ids,
+    indices, quantised values) keep their width, as does whatever is narrower already. Element types keep
+    their names: it is the storage that changes.
 
     Raises:
         HeadwayError: a width that is not 0.5, 1, 2, 4 or 8.
@@ -44,6 +44,6 @@ def at_width(graph: Graph, operand_bytes: float) -> Graph:
     layers = tuple(layer(item) for item in graph.layers)
     before = sum(item.weight_bytes for item in graph.layers)
     after = sum(item.weight_bytes for item in layers)
-    # Shared weights are in several layers but once in the total, so the total shrinks as the layers' sum does.
+    # Shared weights are in several layers but once in the total: it shrinks as the layers' sum does.
     total = graph.weight_bytes if before == 0 else -(-graph.weight_bytes * after // before)
     return replace(graph, layers=layers, weight_bytes=total, precision=_NAME_OF_BYTES[operand_bytes])

@@ -37,7 +37,9 @@ def check(file: ModelFile) -> None:
 def measure_shapes(
     file: ModelFile, inputs: Mapping[str, Tensor], names: Iterable[str]
 ) -> dict[str, Sequence[Shape]]:
-    """Shapes of tensors in one run on random inputs (seeded; integers one, or zero if that fails): for a sequence, of each member.
+    """Shapes of tensors in one run on random inputs; for a sequence, of each member.
+
+    Inputs are seeded; integers are one, or zero if that fails.
 
     Raises:
         RuntimeRefusal: the model does not run.

@@ -1,11 +1,12 @@
 """A process of its own in which ONNX Runtime meets a model: it may crash or hang there without harm.
 
-Reads one JSON object from standard input and writes one to standard output. Run by `headway.models.runtime`, as
-a file, so that it imports nothing of Headway.
+Reads one JSON object from standard input and writes one to standard output. Run by
+`headway.models.runtime`, as a file, so that it imports nothing of Headway.
 
-Request: model (path), folder (of external data), task ("check" or "measure"); for "measure" also outputs (names)
-and inputs (name -> {shape, dtype, sequence}), seed, memory_bytes.
-Reply: {"ok": true} with "shapes" (name -> list of shapes, several for a sequence), or {"ok": false, "cause": text}.
+Request: task ("check" or "measure"), model (path), folder (of external data), memory_bytes; for "measure" also
+outputs (names), inputs (name -> {shape, dtype, sequence}) and seed.
+Reply: {"ok": true}, for "measure" with "shapes" (name -> list of shapes, several for a sequence), or
+{"ok": false, "cause": text}.
 """
 
 from __future__ import annotations

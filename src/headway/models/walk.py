@@ -247,7 +247,8 @@ class Walk:
         ):
             return
         self.findings.warnings.append(
-            f"{node.label}: the shape of its output is declared nowhere, so layers behind it are priced by bounds"
+            f"{node.label}: the shape of its output is declared nowhere, so layers behind it may be "
+            "priced by bounds"
         )
 
     def _body(self, body: GraphProto, arguments: Sequence[Tensor], label: str, place: int) -> BodyCost:
@@ -255,7 +256,8 @@ class Walk:
             raise HeadwayError(f"{self._where}: {label}: bodies nested deeper than {_MAX_NESTING}")
         if len(arguments) < len(body.input) - len(body.initializer):
             raise HeadwayError(
-                f"{self._where}: {label}: its body {body.name!r} has {len(body.input)} inputs, and is given {len(arguments)}"
+                f"{self._where}: {label}: its body {body.name!r} has {len(body.input)} inputs, "
+                f"and is given {len(arguments)}"
             )
         walk = Walk(
             self.inference,
