@@ -72,7 +72,7 @@ def _loose(tensor: Tensor, name: str, shape: Shape | None, dtype: str = "") -> T
 
 @formula("Loop")
 def loop(node: Node) -> Work:
-    """The body times the trip count, an upper bound if a condition may stop it; once, and said, if not known."""
+    """The body times the trip count, an upper bound under a condition; if not known once, and said."""
     body = node.attribute("body")
     trip = node.input(0).value if node.has(0) else None
     count = int(trip.reshape(-1)[0]) if trip is not None and trip.size == 1 else None

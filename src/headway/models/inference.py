@@ -225,7 +225,7 @@ def reshape_problem(node: NodeProto, before: Tensor | None, after: Tensor | None
 
 
 def sequence_elements(node: NodeProto, inputs: Sequence[Tensor | None]) -> int | None:
-    """Elements of all members of the sequence that a node makes, from what goes into it; None if not known."""
+    """Elements of all members of the sequence that a node makes, from what goes in; None if not known."""
     members = [tensor for tensor in inputs if tensor is not None]
     if node.op_type == "SequenceEmpty":
         return 0

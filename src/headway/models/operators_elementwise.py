@@ -8,7 +8,7 @@ from headway.models.graph import LayerKind
 from headway.models.operators import MICROSOFT, Node, Work, formula, same_rows
 
 # Elementary operations for one output element. Compositions count their parts: a sigmoid is negate,
-# exponential, add, divide; a tanh two more; an exact GELU an error function (a polynomial) and three products.
+# exponential, add, divide; a tanh two more; an exact GELU an error function and three products.
 _OPS_PER_ELEMENT: Final[dict[str, int]] = {
     "Sigmoid": 4,
     "Tanh": 6,

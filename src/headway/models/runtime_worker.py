@@ -3,7 +3,7 @@
 Reads one JSON object from standard input and writes one to standard output. Run by
 `headway.models.runtime`, as a file, so that it imports nothing of Headway.
 
-Request: task ("check" or "measure"), model (path), folder (of external data), memory_bytes; for "measure" also
+Request: task ("check" or "measure"), model (path), folder (of external data), memory_bytes; to measure also
 outputs (names), inputs (name -> {shape, dtype, sequence}) and seed.
 Reply: {"ok": true}, for "measure" with "shapes" (name -> list of shapes, several for a sequence), or
 {"ok": false, "cause": text}.
