@@ -1,0 +1,129 @@
+"""One self-contained HTML page about one or several policies. It works without a network."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.record.charts import MAX_PANELS, charts, tenant_colour
+from headway.record.figures import comparison, joules, modes, number, percent, satisfaction, scaled
+from headway.record.log import LogTable
+from headway.record.metrics import Summary
+from headway.record.results import finite, write_text
+from headway.record.verdict import caution, headline, sentence
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+def write_report(
+    path: Path, logs_by_policy: Mapping[str, LogTable], summaries: Mapping[str, Summary]
+) -> None:
+    """Write the page. Both mappings have the same policies in the same order; the scenario is the first's."""
+    write_text(path, render(logs_by_policy, summaries))
+
+
+def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> str:
+    """The page as text."""
+    import jinja2
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("headway.record", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "percent": percent,
+        "satisfaction": satisfaction,
+        "joules": joules,
+        "bytes": lambda value: scaled(value, "B"),
+    }
+
+    def asset(name: str) -> Markup:
+        assert environment.loader is not None
+        return Markup(environment.loader.get_source(environment, name)[0])
+
+    metadata = next(iter(summaries.values())).metadata if summaries else {}
+    tenants = list(dict.fromkeys(tenant for summary in summaries.values() for tenant in summary.tenants))
+    lines = comparison(tenants)
+    return environment.get_template("report.html.j2").render(
+        style=asset("report.css"),
+        script=asset("report.js"),
+        plotly=Markup(get_plotlyjs()),
+        data=script_json(charts(logs, summaries)),
+        headline=_unbroken(headline(summaries)),
+        caution=_unbroken(caution(summaries)),
+        summaries=summaries,
+        sentences={name: _unbroken(sentence(summary)) for name, summary in summaries.items()},
+        modes={name: modes(summary) for name, summary in summaries.items()},
+        comparison=[(line, line.best(summaries)) for line in lines],
+        tenants=_tenants(metadata, tenants),
+        device=_device(metadata),
+        seed=metadata.get("seed"),
+        duration_s=metadata.get("duration_s"),
+        warmup_s=metadata.get("warmup_s"),
+        versions=metadata.get("versions", {}),
+        scenario_name=_name(metadata),
+        scenario=json.dumps(finite(metadata.get("scenario")), indent=2, ensure_ascii=False),
+        panels_left_out=max(0, len(tenants) - MAX_PANELS),
+    )
+
+
+def script_json(value: Any) -> Markup:
+    """JSON for a script element: no character in it can end the element or start another."""
+    from markupsafe import Markup
+
+    text = json.dumps(finite(value), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _unbroken(text: str) -> str:
+    """The text with percent signs kept on the line of their number."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _name(metadata: Mapping[str, Any]) -> str:
+    scenario = metadata.get("scenario")
+    name = scenario.get("name") if isinstance(scenario, Mapping) else None
+    return str(name) if name else "Headway report"
+
+
+def _tenants(metadata: Mapping[str, Any], tenants: list[str]) -> list[dict[str, Any]]:
+    described = {str(entry["name"]): entry for entry in metadata.get("tenants", ())}
+    rows = []
+    for place, name in enumerate(tenants):
+        entry = described.get(name, {})
+        deadline_s, isolated_s = entry.get("relative_deadline_s"), entry.get("isolated_s")
+        rows.append(
+            {
+                "name": name,
+                "colour": tenant_colour(place),
+                "model": entry.get("model", ""),
+                "deadline_ms": None if deadline_s is None else float(deadline_s) * 1e3,
+                "percentile": entry.get("percentile"),
+                "isolated_ms": None if isolated_s is None else float(isolated_s) * 1e3,
+                "priority": entry.get("priority", 0),
+                "strict": entry.get("strict", True),
+            }
+        )
+    return rows
+
+
+def _device(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    device = metadata.get("device", {})
+    kinds = Counter(str(core.get("kind", "core")) for core in device.get("cores", ()))
+    bandwidth = device.get("dram_bandwidth_bytes_s")
+    return {
+        "name": device.get("name", "device"),
+        "cores": ", ".join(f"{count} × {kind}" for kind, count in kinds.items()),
+        "bandwidth": None if bandwidth is None or math.isinf(bandwidth) else scaled(float(bandwidth), "B/s"),
+    }
