@@ -9,15 +9,15 @@ from rich.console import Console
 from headway.core.protocols import LogRow
 from headway.record.figures import joules, number, percent, scaled
 from headway.record.metrics import Summary, summarise
-from headway.record.table import print_comparison, print_summary
+from headway.record.table import comparison, tenants
 
 
 def shown(width: int, *summaries: Summary) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     if len(summaries) == 1:
-        print_summary(console, summaries[0])
+        console.print(tenants(summaries[0]))
     else:
-        print_comparison(console, {summary.policy: summary for summary in summaries})
+        console.print(comparison({summary.policy: summary for summary in summaries}))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -62,14 +62,14 @@ def test_the_best_is_marked(pair: tuple[Summary, Summary]) -> None:
 
 def test_equal_policies_are_not_marked(pair: tuple[Summary, Summary]) -> None:
     console = Console(file=io.StringIO(), width=100)
-    print_comparison(console, {"a": pair[0], "b": pair[0]})
+    console.print(comparison({"a": pair[0], "b": pair[0]}))
     assert isinstance(console.file, io.StringIO)
     assert " *" not in console.file.getvalue().replace("* best", "")
 
 
 def test_policies_that_do_not_fit_go_into_another_table(pair: tuple[Summary, Summary]) -> None:
     console = Console(file=io.StringIO(), width=80)
-    print_comparison(console, {f"policy {index}": pair[index % 2] for index in range(8)})
+    console.print(comparison({f"policy {index}": pair[index % 2] for index in range(8)}))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert text.count("SLA satisfaction") > 1

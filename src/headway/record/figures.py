@@ -82,7 +82,7 @@ class Metric:
         return frozenset(name for name, value in known.items() if value == best)
 
 
-def comparison(tenants: list[str]) -> list[Metric]:
+def comparison_lines(tenants: list[str]) -> list[Metric]:
     """The lines of a comparison: SLA satisfaction in total and by tenant, then everything else in total."""
     return [
         Metric(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.record.charts import MAX_PANELS, charts, tenant_colour
-from headway.record.figures import comparison, joules, modes, number, percent, satisfaction, scaled
+from headway.record.figures import comparison_lines, joules, modes, number, percent, satisfaction, scaled
 from headway.record.log import LogTable
 from headway.record.metrics import Summary
 from headway.record.results import finite, write_text
@@ -54,7 +54,7 @@ def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> st
 
     metadata = next(iter(summaries.values())).metadata if summaries else {}
     tenants = list(dict.fromkeys(tenant for summary in summaries.values() for tenant in summary.tenants))
-    lines = comparison(tenants)
+    lines = comparison_lines(tenants)
     return environment.get_template("report.html.j2").render(
         style=asset("report.css"),
         script=asset("report.js"),

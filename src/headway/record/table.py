@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from headway.record.figures import NOTHING, comparison, joules, modes, number, percent, satisfaction, scaled
+from headway.record.figures import (
+    NOTHING,
+    comparison_lines,
+    joules,
+    modes,
+    number,
+    percent,
+    satisfaction,
+    scaled,
+)
 from headway.record.metrics import Scores, Summary
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
 _LABEL_WIDTH: Final = 24
 _POLICY_WIDTH: Final = 15  # of a satisfaction with its interval and mark
 
 
-def print_summary(console: Console, summary: Summary) -> None:
-    """One policy: a table of its tenants and the total, and a few lines on the machine."""
-    from rich.padding import Padding
-    from rich.text import Text
+def tenants(summary: Summary) -> Fitted:
+    """One policy: its tenants and the total, and a few lines on the machine. Print it with rich."""
 
-    console.print(tenant_table(summary, narrow=console.width < 100))
-    total = summary.total
-    lines = [
-        f"STP {number(total.stp_eyerman)} (Eyerman), {number(total.stp_inferences_s)} inferences/s;"
-        f" fairness {number(total.fairness)}; preemptions {total.preemptions:,}",
-        f"DRAM {scaled(total.dram_bytes, 'B')}, {percent(summary.dram_utilisation)} of its bandwidth;"
-        f" energy {joules(total.energy_mj)}",
-        f"cores busy {percent(summary.core_utilisation)}: "
-        + ", ".join(f"{core.name} {percent(core.utilisation)}" for core in summary.cores),
-        f"blocks run {modes(summary)}",
-    ]
-    console.print(Padding(Text("\n".join(lines)), (0, 0, 1, 1)))
+    def parts(width: int) -> Iterator[RenderableType]:
+        yield tenant_table(summary, narrow=width < 100)
+        yield _machine(summary)
+
+    return Fitted(parts)
 
 
-def print_comparison(console: Console, summaries: Mapping[str, Summary]) -> None:
-    """Several policies side by side; in several tables if the terminal is too narrow for all of them."""
-    names = tuple(summaries)
-    width = max(_POLICY_WIDTH, *(len(name) + 2 for name in names))
-    room = max(1, (console.width - _LABEL_WIDTH - 2) // width)
-    for first in range(0, len(names), room):
-        console.print(comparison_table(summaries, names[first : first + room]))
+def comparison(summaries: Mapping[str, Summary]) -> Fitted:
+    """Several policies side by side, in several tables where they do not fit. Print it with rich."""
+
+    def parts(width: int) -> Iterator[RenderableType]:
+        names = tuple(summaries)
+        column = max(_POLICY_WIDTH, *(len(name) + 2 for name in names))
+        room = max(1, (width - _LABEL_WIDTH - 2) // column)
+        for first in range(0, len(names), room):
+            yield comparison_table(summaries, names[first : first + room])
+
+    return Fitted(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Something that rich can print and that looks different at different widths."""
+
+    parts: Callable[[int], Iterable[RenderableType]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield from self.parts(options.max_width)
 
 
 def tenant_table(summary: Summary, narrow: bool = False) -> Table:
@@ -92,8 +107,10 @@ def comparison_table(summaries: Mapping[str, Summary], names: tuple[str, ...]) -
     table.add_column("", overflow="ellipsis", max_width=_LABEL_WIDTH, no_wrap=True)
     for name in names:
         table.add_column(Text(name), justify="right", no_wrap=True)
-    tenants = list(dict.fromkeys(tenant for summary in summaries.values() for tenant in summary.tenants))
-    lines = comparison(tenants)
+    names_of_tenants = list(
+        dict.fromkeys(tenant for summary in summaries.values() for tenant in summary.tenants)
+    )
+    lines = comparison_lines(names_of_tenants)
     for line in lines:
         texts = [line.text(summaries[name]) for name in names]
         if line.label in _ONLY_IF_ANY and not any(line.value(summary) for summary in summaries.values()):
@@ -105,6 +122,23 @@ def comparison_table(summaries: Mapping[str, Summary], names: tuple[str, ...]) -
         ]
         table.add_row(Text(line.label), *cells)
     return table
+
+
+def _machine(summary: Summary) -> RenderableType:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    total = summary.total
+    lines = [
+        f"STP {number(total.stp_eyerman)} (Eyerman), {number(total.stp_inferences_s)} inferences/s;"
+        f" fairness {number(total.fairness)}; preemptions {total.preemptions:,}",
+        f"DRAM {scaled(total.dram_bytes, 'B')}, {percent(summary.dram_utilisation)} of its bandwidth;"
+        f" energy {joules(total.energy_mj)}",
+        f"cores busy {percent(summary.core_utilisation)}: "
+        + ", ".join(f"{core.name} {percent(core.utilisation)}" for core in summary.cores),
+        f"blocks run {modes(summary)}",
+    ]
+    return Padding(Text("\n".join(lines)), (0, 0, 1, 2))
 
 
 def _met(scores: Scores) -> str:
