@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -183,18 +184,20 @@ def longest_way(resources: Sequence[Any], lags: Sequence[Any], tiles: Any) -> An
     """Time until all tiles have passed stage, link, stage, link, ..., stage in order. Numbers or arrays.
 
     `lags[j]` is how many more tiles stage j + 1 needs before its first. Every resource is passed once, the
-    slowest for the other tiles - 1 too; a lag is waited for at the pace of what lies before a stage, or made
-    up at its own pace once the slowest resource has seen all tiles. With equal stages it is
-    n * tau + sum((1 + lag) * tau + link).
+    slowest for the other tiles - 1 too. A lag is waited for at the slowest pace before the stage; after the
+    slowest resource has seen all tiles, it is made up at the slowest pace from the stage on. With equal
+    stages this is n * tau + sum((1 + lag) * tau + link).
     """
     once = sum(resources[1:], resources[0])
+    paces_before = list(accumulate(resources, np.maximum))
+    paces_after = list(accumulate(reversed(resources), np.maximum))[::-1]
     longest = once
     for slowest, pace in enumerate(resources):
         total = once + (tiles - 1) * pace
         for entry, lag in enumerate(lags):
             stage = 2 * (entry + 1)
-            before = np.maximum(resources[stage - 1], resources[stage - 2])
-            total = total + np.minimum(lag, tiles - 1) * (before if stage <= slowest else resources[stage])
+            lag_pace = paces_before[stage - 1] if stage <= slowest else paces_after[stage]
+            total = total + np.minimum(lag, tiles - 1) * lag_pace
         longest = np.maximum(longest, total)
     return longest
 
@@ -230,7 +233,7 @@ def tile_read_bits(layer: ChainLayer, top: int, bottom: int, stream: bool) -> in
         return layer.padded_input_bits(bottom - top)
     begin, end = window_rows(layer, top, bottom)
     if top > 0:
-        begin = max(begin, window_rows(layer, top - 1, top)[1])
+        begin = window_rows(layer, top - 1, top)[1]
     if bottom == layer.rows:
         end = layer.height
     return layer.channels_in * max(0, end - begin) * layer.width * layer.bits

@@ -54,8 +54,9 @@ def fused_chain(
 
     A tile is scheduled when all tiles that its window touches are; among those that can be, the one with
     the lowest tile number, then the lowest layer. Weights are fetched when their layer's first tile is
-    scheduled. A transfer takes the first gap on its bus or route, and may start as long before the core is
-    free as all of the tile's operands take over the DRAM bus. Memory capacity is not checked here.
+    scheduled. A transfer takes the first gap on its bus or route. It may start when its layer's tile before
+    does (a second buffer), or, with "stream", as long before the core is free as all of the tile's operands
+    take over the DRAM bus. Memory capacity is not checked here.
 
     Raises ValueError for inconsistent lengths, unknown inputs, or cores without a connection.
     """
@@ -214,8 +215,11 @@ class _Schedule:
         sizes = [self._tile_bits(*key) for key in parts] + [bits for _, _, bits in outside]
         sizes.append(layer.weight_bits)
         idle = self.free.get(core, 0)
-        earliest = idle - sum(ceil_div(bits, self.dram) for bits in sizes)
         start = max(idle, max((self.done[key].end for key in needed), default=0))
+        if self.stream:
+            earliest = idle - sum(ceil_div(bits, self.dram) for bits in sizes)
+        else:
+            earliest = self.done[index, tile - 1].start if tile else 0
         for key in parts:
             start = max(start, self._forward(key, core, earliest))
         if layer.weight_bits:
