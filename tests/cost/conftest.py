@@ -164,21 +164,21 @@ def accelerator(
     return Device("test", made, bandwidth, 87.5, Link(4e9, 5.6), **settings)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def device() -> Callable[..., Device]:
     return accelerator
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def chain() -> Callable[..., Graph]:
     return convolution_chain
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def network() -> type[Network]:
     return Network
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def residual() -> Callable[..., Graph]:
     return residual_network

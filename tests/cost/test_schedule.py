@@ -173,7 +173,9 @@ def test_closed_form_is_close_with_any_bandwidth(chain, convention, dram, link):
     closed = closed_form_cycles(layers, cycles, tiles, cores, dram, link, convention=convention)
     assert closed <= 1.05 * run.latency_cycles
     maps = run.read_bits["T0"] + sum(run.write_bits.values())
-    if 2 * maps <= tiles * max(cycles) * dram and link >= dram:  # a bus that is nearly full leaves useless gaps
+    if (
+        2 * maps <= tiles * max(cycles) * dram and link >= dram
+    ):  # a bus that is nearly full leaves useless gaps
         assert closed >= 0.95 * run.latency_cycles
 
 

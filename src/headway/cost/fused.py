@@ -171,7 +171,7 @@ def _recomputed(
         height = -(-layer.rows // counts)
         again = (counts - 1) * np.maximum(0, rows[offset] - height) / layer.rows
         redone += np.where(inside, again * (layer.macs + layer.vector_ops), 0.0)
-        compute += np.where(inside, layer.rows_cycles(core, rows[offset], counts), 0.0)
+        compute += np.where(inside, layer.overlapping_cycles(core, rows[offset], height, counts), 0.0)
     work = model.work_sum[first + length] - model.work_sum[first]
     return _Redone(sram + turn, redone / np.maximum(work, 1.0), compute / core.clock_hz)
 

@@ -45,7 +45,7 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
         np.minimum(shapes.main_rows, shapes.kernel + shapes.stride) * shapes.main_row_bytes / memory_products
     )
     band = window + 2 * (shapes.output_row_bytes / memory_products + shapes.side_row_bytes)
-    weight_tile = np.minimum(held, 2.0 * shapes.K * core.columns * operand_bytes)
+    weight_tile = np.minimum(held, _streamed_weights(shapes, core, operand_bytes))
     flight = np.minimum(band, capacity / 4)
     block = (capacity - flight) / blocks_in_sram
 
@@ -74,6 +74,15 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
     )
     need = np.where(gemm, need, shapes.held + band)
     return Traffic(dram, np.minimum(need, capacity), np.minimum(band, capacity))
+
+
+def _streamed_weights(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
+    """SRAM bytes that weights need to stream past inputs that stay: two columns' worth of the array with all of K, or
+    two array tiles and the partial sums of those columns.
+    """
+    tall = 2.0 * shapes.K * core.columns * operand_bytes
+    partial_sums = (2.0 * core.rows * operand_bytes + _ACCUMULATOR_BYTES * shapes.M) * core.columns
+    return np.minimum(tall, partial_sums)
 
 
 def _output_blocks(shapes: Shapes, held: Floats, main: Floats, room: float) -> Floats:
@@ -162,7 +171,7 @@ def _kept(
     shapes: Shapes, core: Core, traffic: Traffic, previous: _Previous, operand_bytes: float
 ) -> tuple[Floats, Floats]:
     """DRAM bytes saved if the previous output is in SRAM, and the SRAM need then. Infeasible: 0 saved."""
-    weight_tile = np.minimum(shapes.held, 2.0 * shapes.K * core.columns * operand_bytes)
+    weight_tile = np.minimum(shapes.held, _streamed_weights(shapes, core, operand_bytes))
     weights = np.where(shapes.recurrent | (shapes.macs == 0), shapes.held, weight_tile)
     need_main = previous.bytes + weights + 2 * (shapes.output_row_bytes + shapes.side_row_bytes)
     need = np.where(previous.is_main, need_main, previous.bytes + traffic.sram)

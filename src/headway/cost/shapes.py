@@ -97,9 +97,17 @@ class Shapes:
         cycles: Floats = np.maximum(1.0, steps - (self.macs > 0))
         return cycles
 
-    def rows_cycles(self, core: Core, band_rows: Longs, bands: Longs) -> Floats:
-        """Cycles of `bands` bands of `band_rows` rows each, which may overlap (recomputed halo)."""
-        cycles: Floats = np.maximum(1.0, bands * self._band_steps(core, band_rows) - (self.macs > 0))
+    def overlapping_cycles(self, core: Core, band_rows: Longs, new_rows: Longs, bands: Longs) -> Floats:
+        """Cycles of each layer in `bands` bands of which band_rows - new_rows rows overlap with neighbours.
+
+        The first and the last band overlap on one side only.
+        """
+        edges = np.minimum(bands, 2)
+        edge_rows = band_rows - (band_rows - new_rows) // 2
+        steps = edges * self._band_steps(core, edge_rows) + (bands - edges) * self._band_steps(
+            core, band_rows
+        )
+        cycles: Floats = np.maximum(1.0, steps - (self.macs > 0))
         return cycles
 
     def _band_steps(self, core: Core, height: Longs) -> Floats:

@@ -1,0 +1,132 @@
+"""Single-core fusion."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.core.block import Mode
+from headway.cost import build_table, input_buffer_rows, systolic_cycles
+from headway.core.device import Dataflow
+
+
+def test_input_buffers_of_eight_layers():
+    # accelerators.md section 4: eight 3x3 layers at 56 x 56 x 64, bands of 4 rows.
+    row = 56 * 64
+    layers = ([3] * 8, [1] * 8, [56] * 8)
+    assert sum(input_buffer_rows(*layers, band=4, overlap="recomputed")) * row == 372_736
+    assert sum(input_buffer_rows(*layers, band=4)) * row == 172_032
+
+
+def test_input_buffers_with_strides_and_clipping():
+    # From the last: 2 rows of a 3x3 stride 2 layer take 2 * 2 + 1 = 5 rows, made by 4 rows of a 1x1 layer.
+    assert input_buffer_rows([1, 3], [1, 2], [112, 112], band=2) == (4, 5)
+    assert input_buffer_rows([1, 3], [1, 2], [112, 112], band=2, overlap="recomputed") == (5, 5)
+    assert input_buffer_rows([3, 3], [1, 1], [6, 6], band=6) == (6, 6)
+
+
+def test_time_traffic_and_memory_of_a_chain(chain, device):
+    described = device(bandwidth=64e9)
+    table = build_table(chain(4), described)
+    option = table.option(Mode.FUSED, 0, 4, (0,), band_rows=4)
+    row, weights = 56 * 64, 36_864
+    steps = systolic_cycles(4 * 56, 64, 576, 32, 32, Dataflow.OUTPUT_STATIONARY) + 1
+    assert option.steps == 14
+    assert option.dram_bytes == 2 * 56 * row + 4 * weights
+    assert option.compute_s == pytest.approx(4 * (14 * steps - 1) * 1e-9 + 14 * 1e-7)
+    assert option.fixed_s == pytest.approx((weights + 6 * row) / 64e9 + 1e-6)
+    # Weights, 6 buffered rows per layer, 4 rows of output, the next 4 rows of input.
+    assert option.sram_bytes == 4 * weights + 4 * 6 * row + 4 * row + 4 * row
+    assert option.spill_bytes == 3 * 2 * row  # the lines between layers; the first layer's can be read again
+    assert option.macs == 4 * 115_605_504
+    assert option.serial_dram_bytes == table.option(Mode.SERIAL, 0, 4, (0,)).dram_bytes
+    assert [segment.steps for segment in table.segments(option)] == [14]
+
+
+def test_halo_is_recomputed_where_lines_do_not_fit(chain, device):
+    # One byte less than the cached halo needs in one band of 28 rows, and far more than recomputing needs.
+    roomy = build_table(chain(4), device())
+    cached = roomy.option(Mode.FUSED, 0, 4, (0,), band_rows=28)
+    tight = build_table(chain(4), device(sram=int(cached.sram_bytes) - 1))
+    option = tight.option(Mode.FUSED, 0, 4, (0,), band_rows=28)
+    # Around the cut between the two bands, layers 0 to 2 make 3, 2 and 1 rows twice on either side.
+    extra = 2 * (3 + 2 + 1) / 56 * 115_605_504
+    assert option.macs == pytest.approx(4 * 115_605_504 + extra)
+    assert option.spill_bytes == 0.0
+    assert option.sram_bytes < cached.sram_bytes
+    assert option.compute_s > cached.compute_s
+    assert option.dram_bytes == cached.dram_bytes
+
+
+def test_halo_that_costs_too_much_is_not_recomputed(chain, device):
+    # Bands of one row would redo 6 rows for every row of the last layer.
+    need = build_table(chain(4), device()).option(Mode.FUSED, 0, 4, (0,), band_rows=1).sram_bytes
+    tight = build_table(chain(4), device(sram=int(need) - 1))
+    try:
+        option = tight.option(Mode.FUSED, 0, 4, (0,), band_rows=1)
+    except ValueError:
+        return
+    assert option.macs == 4 * 115_605_504
+
+
+def test_weights_that_do_not_fit_are_streamed_only_if_that_saves_traffic(network, device):
+    net = network(16, 64, 64)
+    for channels in (64, 64, 64):
+        net.conv(channels)
+    graph = net.graph()
+    weights = graph.weight_bytes
+    roomy = build_table(graph, device()).option(Mode.FUSED, 0, 3, (0,), band_rows=8)
+    tight = build_table(graph, device(sram=int(roomy.sram_bytes) - 2_000))
+    option = tight.option(Mode.FUSED, 0, 3, (0,), band_rows=8)
+    streamed = option.dram_bytes - roomy.dram_bytes
+    assert 7 * 2_000 <= streamed <= 7 * weights
+    assert streamed < option.serial_dram_bytes - roomy.dram_bytes
+    assert option.sram_bytes == int(roomy.sram_bytes) - 2_000
+
+
+def test_tensors_from_outside_count_once_and_outputs_that_others_read_are_written(residual, device):
+    graph = residual()
+    table = build_table(graph, device())
+    # Layers 1 to 4 are the bottleneck with projection: both branches read the stem's output.
+    stem, last = graph.layers[0], graph.layers[4]
+    option = table.option(Mode.FUSED, 1, 5, (0,), band_rows=1)
+    weights = sum(layer.weight_bytes for layer in graph.layers[1:5])
+    assert option.dram_bytes == stem.output_bytes + weights + last.output_bytes
+    # Layers 1 to 3 leave both branches' ends to others.
+    cut = table.option(Mode.FUSED, 1, 3, (0,), band_rows=1)
+    assert cut.dram_bytes == stem.output_bytes + sum(x.weight_bytes for x in graph.layers[1:3]) + (
+        graph.layers[2].output_bytes
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((Mode.FUSED, 0, 1, (0,)), "at least two"),
+        ((Mode.FUSED, 0, 13, (0,)), "13|at most 8"),
+        ((Mode.FUSED, 0, 2, (0, 1)), "takes one core"),
+        ((Mode.FUSED, 2, 4, (0,)), "not connected"),
+        ((Mode.FUSED, 11, 13, (0,)), "needs all rows of layer"),
+        ((Mode.FUSED, 0, 2, (0,), (1,)), "only a pipeline has"),
+        ((Mode.FUSED, 0, 2, (0,), (), 0), "at least one row"),
+        ((Mode.FUSED, 0, 2, (2,)), "core types"),
+        ((Mode.SERIAL, 3, 3, (0,)), "at least one"),
+        ((Mode.SERIAL, 0, 1, (0,), (), 4), "band height"),
+        ((Mode.SPLIT, 0, 1, (0,)), "at least two cores"),
+        ((Mode.SPLIT, 0, 1, (0, 0, 0)), "asks for 3 cores of type os, there are 2"),
+        ((Mode.PIPELINE, 0, 2, (0, 1), (2,)), "ascending"),
+        ((Mode.PIPELINE, 0, 2, (0, 1, 0)), "at least one of the 2"),
+    ],
+)
+def test_impossible_runs_are_refused_with_the_reason(residual, device, arguments, message):
+    table = build_table(residual(), device())
+    with pytest.raises(ValueError, match=message):
+        table.option(*arguments)
+
+
+def test_too_little_memory_is_named(chain, device):
+    table = build_table(chain(4), device(sram=4096))
+    with pytest.raises(ValueError, match="bytes of SRAM, it has 4096"):
+        table.option(Mode.FUSED, 0, 4, (0,))
+    with pytest.raises(ValueError, match="bytes of SRAM"):
+        table.option(Mode.PIPELINE, 0, 4, (0, 1))
+    assert list(table.stacks(0)) == list(table.pipelines(0)) == []
