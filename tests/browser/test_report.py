@@ -76,7 +76,7 @@ def test_everything_is_drawn_and_nothing_loaded(page: Page, tmp_path: Path, synt
     page.wait_for_function(
         "getComputedStyle(document.querySelector('#plot-sla .xtick text')).fill === 'rgb(232, 236, 240)'"
     )
-    page.locator("#gantt-policy").select_option("lucas")
+    page.locator("#gantt-policy").select_option("edf")
     before = page.evaluate("document.getElementById('plot-gantt').layout.xaxis.range")
     page.get_by_role("button", name="Later").click()
     after = page.evaluate("document.getElementById('plot-gantt').layout.xaxis.range")

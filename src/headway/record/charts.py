@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headway.record.columns import ENDINGS, IN_TIME, Requests, Stretches, requests_of, stretches_of
 from headway.record.log import LogTable
@@ -139,18 +139,10 @@ def _gantt(
     the part to show first ends."""
     from_s = max((float(log.metadata.get("warmup_s", 0.0)) for log in logs.values()), default=0.0)
     end_s = max((log.end_s for log in logs.values()), default=0.0)
-    runs = {
-        name: [part for part in runs_of(all_) if all_.start_s[part[0]] >= from_s]
-        for name, all_ in work.items()
-    }
+    slices = {name: [s for s in _slices(all_) if s.end_s > from_s] for name, all_ in work.items()}
 
     def reached_s(count: int) -> float:
-        times = [end_s]
-        for name, parts in runs.items():
-            cores = [len(work[name].core_sets[work[name].cores[part[0]]]) for part in parts]
-            full = np.flatnonzero(np.cumsum(cores) > count)
-            times += [float(work[name].start_s[parts[full[0]][0]])] if len(full) else []
-        return min(times)
+        return min([end_s, *(found[count].start_s for found in slices.values() if len(found) > count)])
 
     until_s = reached_s(MAX_SLICES)
     cores = {name: [core.name for core in summary.cores] for name, summary in summaries.items()}
@@ -161,39 +153,65 @@ def _gantt(
         "end_ms": end_s * 1e3,
         "cores": cores,
         "slices": {
-            name: _slices(
-                tenants, work[name], [p for p in parts if work[name].start_s[p[0]] < until_s], requests[name]
-            )
-            for name, parts in runs.items()
+            name: _rows(tenants, [s for s in found if s.start_s < until_s], requests[name])
+            for name, found in slices.items()
         },
         "misses": {name: _misses(tenants, requests[name], from_s, until_s) for name in logs},
     }
 
 
-def _slices(
-    tenants: list[str], work: Stretches, runs: list[NDArray[np.int64]], requests: Requests
-) -> list[list[Any]]:
-    """Per core that a run used: tenant, core, start and length in ms, mode, request, blocks, how it ended."""
-    endings = dict(zip(requests.id.tolist(), requests.ending.tolist(), strict=True))
-    slices = []
-    for part in runs:
+@dataclass(slots=True)
+class _Slice:
+    """What one core did for one request in one mode without a break."""
+
+    core: int
+    tenant: str
+    request: int
+    mode: str
+    start_s: float
+    end_s: float
+    first_block: int
+    end_block: int
+
+
+def _slices(work: Stretches) -> list[_Slice]:
+    """The slices of every core, by start; runs of a request that follow each other at once are one slice."""
+    slices: list[_Slice] = []
+    latest: dict[int, _Slice] = {}
+    for part in runs_of(work):
         first, last = int(part[0]), int(part[-1])
-        start_ms, end_ms = float(work.start_s[first]) * 1e3, float(work.end_s[last]) * 1e3
-        request = int(work.request[first])
+        request, mode = int(work.request[first]), work.modes[work.mode[first]]
+        start_s, end_s = float(work.start_s[first]), float(work.end_s[last])
         for core in work.core_sets[work.cores[first]]:
-            slices.append(
-                [
-                    tenants.index(work.tenants[work.tenant[first]]),
-                    core,
-                    round(start_ms, 6),
-                    round(end_ms - start_ms, 6),
-                    work.modes[work.mode[first]],
-                    request,
-                    f"{work.first_block[first]} to {work.end_block[last] - 1}",
-                    ENDINGS[endings[request]] if request in endings else "",
-                ]
+            before = latest.get(core)
+            if before and (before.request, before.mode, before.end_s) == (request, mode, start_s):
+                before.end_s, before.end_block = end_s, int(work.end_block[last])
+                continue
+            tenant, first_block = work.tenants[work.tenant[first]], int(work.first_block[first])
+            found = _Slice(
+                core, tenant, request, mode, start_s, end_s, first_block, int(work.end_block[last])
             )
+            latest[core] = found
+            slices.append(found)
     return slices
+
+
+def _rows(tenants: list[str], slices: list[_Slice], requests: Requests) -> list[list[Any]]:
+    """Per slice: tenant, core, start and length in ms, mode, request, blocks, how the request ended."""
+    endings = dict(zip(requests.id.tolist(), requests.ending.tolist(), strict=True))
+    return [
+        [
+            tenants.index(found.tenant),
+            found.core,
+            round(found.start_s * 1e3, 6),
+            round((found.end_s - found.start_s) * 1e3, 6),
+            found.mode,
+            found.request,
+            f"{found.first_block} to {found.end_block - 1}",
+            ENDINGS[endings[found.request]] if found.request in endings else "",
+        ]
+        for found in slices
+    ]
 
 
 def _misses(tenants: list[str], requests: Requests, from_s: float, until_s: float) -> list[list[Any]]:

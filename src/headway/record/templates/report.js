@@ -37,7 +37,7 @@
     const base = {
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow() ? 11 : 12.5, color: css("--ink") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: 48, r: 14, t: 8, b: 40 },
+      margin: { l: 48, r: 24, t: 8, b: 40 },
       hoverlabel: { bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--ink") } },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
       ...changes,
@@ -98,7 +98,7 @@
     return {
       traces,
       layout: layout({
-        barmode: "stack",
+        barmode: "stack", showlegend: used.length > 0,
         xaxis: { ticksuffix: " %", rangemode: "tozero", visible: used.length > 0 },
         yaxis: { ...named(data.policies), range: [data.policies.length - 0.5, -0.5] },
         annotations: used.length ? [] : [{ text: "No violation", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }],
@@ -144,8 +144,10 @@
     const traces = data.tenants.flatMap((tenant, place) => {
       const own = slices.filter((slice) => slice[0] === place);
       if (!own.length) return [];
-      return [{
-        type: "bar", orientation: "h", name: short(tenant.name), legendgroup: tenant.name,
+      // The legend shows a bar's first pattern, which says nothing about the tenant: it gets an entry of its own.
+      const entry = { type: "bar", name: short(tenant.name), legendgroup: tenant.name, x: [null], y: [null], marker: { color: tenant.colour } };
+      return [entry, {
+        type: "bar", orientation: "h", showlegend: false, legendgroup: tenant.name,
         y: own.map((slice) => slice[1]), base: own.map((slice) => slice[2]), x: own.map((slice) => slice[3]),
         customdata: own.map((slice) => [slice[4], slice[5], slice[6], slice[7], slice[3]]),
         marker: {
@@ -170,7 +172,7 @@
     return {
       traces,
       layout: layout({
-        barmode: "overlay", bargap: 0.18, dragmode: "pan",
+        barmode: "overlay", bargap: 0.18, dragmode: "pan", showlegend: true,
         xaxis: { title: title("ms"), range: ganttRange || [from_ms, view_ms] },
         yaxis: { ...named(rows), range: [rows.length - 0.4, -0.6], fixedrange: true },
       }),
@@ -211,7 +213,7 @@
     }));
     return {
       traces,
-      layout: layout({ barmode: "stack", xaxis: { range: [0, 101], ...PERCENT_TICKS }, yaxis: { ...named(data.policies), range: [data.policies.length - 0.5, -0.5] } }),
+      layout: layout({ barmode: "stack", showlegend: true, xaxis: { range: [0, 101], ...PERCENT_TICKS }, yaxis: { ...named(data.policies), range: [data.policies.length - 0.5, -0.5] } }),
     };
   }
 
