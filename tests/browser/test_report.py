@@ -106,7 +106,7 @@ def test_hostile_names_are_shown_as_they_are(page: Page, tmp_path: Path, synthet
     log = synthetic.log_of(synthetic.rows_of(metadata), metadata)
 
     complaints, requests = shown(page, tmp_path / "report.html", {HOSTILE: log})
-    page.locator("#plot-gantt .trace path").first.hover(force=True)
+    page.locator("#plot-gantt .nsewdrag").hover()
 
     assert page.evaluate("window.hacked") is None
     assert page.locator("article h3").inner_text() == HOSTILE
