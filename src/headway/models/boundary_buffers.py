@@ -1,0 +1,155 @@
+"""Buffers for what crosses the cuts of a split model: laid out once, then reused by request after request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from headway.core.errors import HeadwayError
+from headway.models.dtypes import dtype_number
+from headway.models.value_types import ValueKind, ValueType, numpy_dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_ALIGNMENT_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a tensor lies in the buffer, and the blocks over which it must stay there."""
+
+    name: str
+    type: ValueType
+    made_in: int
+    last_used_in: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferPlan:
+    """A layout in which tensors that are never alive at the same time share their place."""
+
+    slots: tuple[Slot, ...]
+    total_bytes: int
+
+
+def plan_buffers(lives: Sequence[tuple[str, ValueType, int, int]]) -> BufferPlan:
+    """Lay out tensors, the largest first, each at the lowest place that is free for as long as it is alive.
+
+    Args:
+        lives: name, type (of fixed size), the block that makes it and the last block that needs it.
+    """
+    placed: list[Slot] = []
+    for name, value_type, made_in, last_used_in in sorted(lives, key=lambda life: -(life[1].bytes or 0)):
+        size = -(-(value_type.bytes or 0) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        offset = 0
+        for other in sorted(placed, key=lambda slot: slot.offset):
+            # A block's output may not lie where that block still reads, so lives that touch count as
+            # overlapping.
+            if other.made_in > last_used_in or made_in > other.last_used_in:
+                continue
+            if offset + size <= other.offset:
+                break
+            offset = max(offset, other.offset + other.bytes)
+        placed.append(Slot(name, value_type, made_in, last_used_in, offset, size))
+    return BufferPlan(tuple(placed), max((slot.offset + slot.bytes for slot in placed), default=0))
+
+
+class Buffers:
+    """What one request carries from block to block: its inputs, boundary tensors and outputs.
+
+    They belong to one request at a time. A request's blocks may run in different sets of sessions (wide and
+    narrow) on the same buffers, one block at a time.
+    """
+
+    def __init__(self, plan: BufferPlan, bound: bool) -> None:
+        self.bound = bound
+        self.inputs: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}  # OrtValues where bound, else arrays, lists and None
+        self.turn = 0  # counts requests, so that bindings know when inputs are new
+        self.bindings: dict[tuple[int, int], tuple[Any, int]] = {}  # by sessions and block: binding, turn
+        self._memory = _aligned(plan.total_bytes)
+        self._arrays: dict[str, np.ndarray] = {}
+        for slot in plan.slots:
+            size = slot.type.bytes or 0
+            flat = self._memory[slot.offset : slot.offset + size]
+            array = flat.view(numpy_dtype(slot.type.dtype)).reshape(slot.type.shape or ())
+            self._arrays[slot.name] = array
+            self.values[slot.name] = ort_value(array, slot.type)
+
+    def start(self, inputs: dict[str, Any], types: Mapping[str, ValueType]) -> None:
+        """Begin another request; its arrays must stay as they are until its last block has run."""
+        self.turn += 1
+        self.inputs = inputs
+        if self.bound:
+            for name, array in inputs.items():
+                self.values[name] = ort_value(array, types[name])
+
+    def output(self, name: str) -> Any:
+        """The value of a result, as a copy that outlives the buffers."""
+        if name in self._arrays:
+            return self._arrays[name].copy()
+        if name in self.inputs:
+            return copy(self.inputs[name])
+        value = self.values[name]
+        return value.numpy() if self.bound else value
+
+
+def ort_value(array: np.ndarray, value_type: ValueType) -> Any:
+    """An OrtValue over an array's own memory; the array must stay as long as it is used."""
+    import onnxruntime
+
+    if value_type.dtype in ("bfloat16",) or value_type.dtype.startswith("float8"):
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, dtype_number(value_type.dtype))
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def checked_inputs(
+    given: Mapping[str, Any], types: Mapping[str, ValueType], replaceable: Mapping[str, ValueType], where: str
+) -> dict[str, Any]:
+    """A request's inputs as contiguous arrays of the right types.
+
+    Raises:
+        HeadwayError: an input is missing or unknown, or its element type or shape does not fit.
+    """
+    import numpy as np
+
+    missing = [name for name in types if name not in given]
+    unknown = [name for name in given if name not in types and name not in replaceable]
+    if missing or unknown:
+        found = f"input {missing[0]!r} is missing" if missing else f"there is no input {unknown[0]!r}"
+        raise HeadwayError(f"{where}: {found}; accepted: {', '.join(types) or 'no inputs'}")
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        wanted = types.get(name) or replaceable[name]
+        if wanted.kind is not ValueKind.TENSOR:
+            checked[name] = value
+            continue
+        array = np.asarray(value)
+        dtype = numpy_dtype(wanted.dtype)
+        if array.dtype != dtype and not (wanted.dtype == "string" and array.dtype.kind in "OUST"):
+            raise HeadwayError(
+                f"{where}: input {name!r} has elements of type {array.dtype}; accepted: {dtype}"
+            )
+        dims = wanted.dims
+        fits = dims is None or (
+            len(dims) == array.ndim
+            and all(dim is None or dim == size for dim, size in zip(dims, array.shape, strict=True))
+        )
+        if not fits:
+            shown = [dim if dim is not None else "any" for dim in dims or ()]
+            raise HeadwayError(f"{where}: input {name!r} has shape {list(array.shape)}; accepted: {shown}")
+        checked[name] = np.ascontiguousarray(array).reshape(array.shape)
+    return checked
+
+
+def _aligned(size: int) -> np.ndarray:
+    import numpy as np
+
+    memory = np.empty(size + _ALIGNMENT_BYTES, dtype=np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT_BYTES
+    return memory[start : start + size]

@@ -1,0 +1,130 @@
+"""A model as a chain of blocks that run one after the other and give what the whole model gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.models.block_sessions import BlockModel, BlockSessions
+from headway.models.boundary_buffers import BufferPlan, Buffers, checked_inputs
+from headway.models.sample_inputs import Inputs
+from headway.models.value_types import ValueType
+from headway.models.weight_store import Workspace
+from headway.models.whole_model import WholeModel
+
+
+@dataclass(frozen=True, eq=False)
+class SplitModel:
+    """A model's blocks. It can be sent to another process by pickling, while this one keeps its files.
+
+    `reason` says why there is only one block, or which limit could not be kept; `notes` say what else was
+    noticed. `bound` tells whether boundary tensors lie in buffers that are reused; strings, optional
+    values, and sequences among the inputs or outputs go through Python instead, and so then does the whole
+    chain. `node_s` are the seconds of each node that the cuts were chosen by, none if cuts were given.
+    """
+
+    name: str
+    where: str
+    content_hash: str
+    blocks: tuple[BlockModel, ...]
+    optimised: bool
+    bound: bool
+    reason: str
+    notes: tuple[str, ...]
+    inputs: Mapping[str, ValueType]
+    overridable: Mapping[str, ValueType]
+    outputs: tuple[str, ...]
+    types: Mapping[str, ValueType]
+    random_nodes: tuple[str, ...]
+    whole: WholeModel
+    plan: BufferPlan
+    node_s: tuple[float, ...]
+    workspace: Workspace
+    constants: Mapping[str, Any] = field(repr=False)
+    _pool: list[Buffers] = field(default_factory=list, repr=False)
+    _open: set[int] = field(default_factory=set, repr=False)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Where the graph is cut: nodes before each cut, in topological order."""
+        return tuple(block.first_node for block in self.blocks[1:])
+
+    @property
+    def expected_s(self) -> tuple[float, ...]:
+        """Seconds that each block should take by `node_s`; none if cuts were given."""
+        if not self.node_s:
+            return ()
+        return tuple(sum(self.node_s[block.first_node : block.end_node]) for block in self.blocks)
+
+    def open(self, threads: int = 1, *, spinning: bool = False) -> BlockSessions:
+        """Open a session for every block.
+
+        Args:
+            threads: intra-op threads of each session, the calling one included.
+            spinning: let idle threads spin; faster alone, but it takes the processor from other lanes.
+
+        Raises:
+            HeadwayError: ONNX Runtime refuses a block.
+        """
+        sessions = BlockSessions(self, threads, spinning=spinning)
+        self._open.add(sessions.identity)
+        return sessions
+
+    def bind(self, inputs: Inputs) -> Buffers:
+        """Take buffers from the pool for a request with these inputs.
+
+        Arrays are bound, not copied: leave them alone until the last block has run.
+
+        Raises:
+            HeadwayError: an input is missing, unknown, or of another type or shape.
+        """
+        checked = checked_inputs(inputs, self.inputs, self.overridable, self.where)
+        buffers = self._pool.pop() if self._pool else Buffers(self.plan, self.bound)
+        buffers.start(checked, self.types)
+        return buffers
+
+    def finish(self, buffers: Buffers) -> dict[str, Any]:
+        """Results of a request whose blocks have all run, as copies; its buffers go back to the pool."""
+        results = {
+            name: self.constants[name]
+            if name in self.constants and name not in buffers.inputs
+            else buffers.output(name)
+            for name in self.outputs
+        }
+        self.release(buffers)
+        return results
+
+    def release(self, buffers: Buffers) -> None:
+        """Give back the buffers of a request that ends without results."""
+        if any(name in self.overridable for name in buffers.inputs):
+            return  # its bindings hold weights that were this request's alone
+        for key in [key for key in buffers.bindings if key[0] not in self._open]:
+            del buffers.bindings[key]
+        self._pool.append(buffers)
+
+    def forget(self, sessions: BlockSessions) -> None:
+        """Drop what idle buffers keep for sessions that are closed."""
+        self._open.discard(sessions.identity)
+        for buffers in self._pool:
+            for key in [key for key in buffers.bindings if key[0] == sessions.identity]:
+                del buffers.bindings[key]
+
+    def run(self, inputs: Inputs, threads: int = 1) -> dict[str, Any]:
+        """Open sessions, run the chain once, and close them: for checks, not for speed.
+
+        Raises:
+            HeadwayError: inputs that do not fit, or a block that fails.
+        """
+        sessions = self.open(threads)
+        try:
+            buffers = self.bind(inputs)
+            sessions.run(buffers)
+            return self.finish(buffers)
+        finally:
+            sessions.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        mappings = ("inputs", "overridable", "types", "constants")
+        state = {name: dict(value) if name in mappings else value for name, value in self.__dict__.items()}
+        return {**state, "_pool": [], "_open": set()}

@@ -1,0 +1,131 @@
+"""Seconds of each node of a prepared model: estimated, profiled by ONNX Runtime, or from measured blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from headway.core.errors import HeadwayError
+from headway.models.graph import Layer
+from headway.models.onnx_reader import load_model
+from headway.models.prepared import PreparedModel
+from headway.models.runtime_session import SessionSettings, open_session, run_failure
+from headway.models.sample_inputs import Inputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Orders of magnitude for one core of a server processor; only ratios between nodes matter once times are
+# measured.
+_MACS_PER_S: Final = 30e9
+_OPS_PER_S: Final = 3e9
+_BYTES_PER_S: Final = 8e9
+_NODE_S: Final = 3e-6  # calling a kernel
+
+
+def estimated_node_s(prepared: PreparedModel, threads: int = 1) -> tuple[float, ...]:
+    """Seconds of each node from its arithmetic and bytes, whichever is slower, plus the call of its kernel.
+
+    Nothing is run, so the answer is the same every time. Nodes that the reader folds away cost their call.
+
+    Raises:
+        HeadwayError: the reader cannot make sense of the graph.
+    """
+    layers = {layer.output: layer for layer in load_model(_readable(prepared)).layers}
+    seconds = []
+    for names in prepared.graph.makes:
+        layer = next((layers[name] for name in names if name in layers), None)
+        seconds.append(_NODE_S + (0.0 if layer is None else _layer_s(layer, threads)))
+    return tuple(seconds)
+
+
+def profiled_node_s(
+    prepared: PreparedModel, threads: int = 1, *, runs: int = 3, inputs: Inputs | None = None
+) -> tuple[float, ...]:
+    """Seconds of each node on this machine by ONNX Runtime's profiler: the least of `runs` runs.
+
+    One run more comes first to warm up. The least is what a node takes undisturbed; other work on the machine
+    only ever adds to it, and to single nodes at random.
+
+    Raises:
+        HeadwayError: the model does not run on these inputs.
+    """
+    folder = prepared.workspace.folder
+    path = folder / "profiled.onnx"
+    path.write_bytes(prepared.graph.model.SerializeToString())
+    session = open_session(
+        path,
+        SessionSettings(threads=threads, optimise=False, profile_prefix=str(folder / "profile")),
+        where=prepared.where,
+        nodes=prepared.graph.nodes,
+    )
+    path.unlink()
+    feeds = dict(inputs) if inputs is not None else prepared.sample()
+    try:
+        for _ in range(runs + 1):
+            session.run(None, feeds)
+    except Exception as error:
+        # ONNX Runtime's exceptions have no common base class but this one.
+        raise run_failure(error, prepared.where) from error
+    finally:
+        profile = session.end_profiling()
+    return _read_profile(folder / profile, prepared, runs)
+
+
+def node_s_from_blocks(
+    node_s: Sequence[float], positions: Sequence[int], block_s: Sequence[float]
+) -> tuple[float, ...]:
+    """Node times rescaled so that the nodes of each block add up to what the block was measured to take.
+
+    Args:
+        node_s: the times that the blocks were made with.
+        positions: where the model was cut.
+        block_s: measured seconds of each block.
+
+    Raises:
+        HeadwayError: the number of blocks does not fit the positions.
+    """
+    bounds = (0, *positions, len(node_s))
+    if len(block_s) != len(bounds) - 1:
+        raise HeadwayError(
+            f"block_s has {len(block_s)} times; accepted: one for each of {len(bounds) - 1} blocks"
+        )
+    scaled: list[float] = []
+    for first, end, measured in zip(bounds, bounds[1:], block_s, strict=False):
+        part = node_s[first:end]
+        total = sum(part)
+        scaled += [seconds * measured / total if total else measured / len(part) for seconds in part]
+    return tuple(scaled)
+
+
+def _layer_s(layer: Layer, threads: int) -> float:
+    compute_s = (layer.macs / _MACS_PER_S + layer.vector_ops / _OPS_PER_S) / threads
+    moved = layer.input_bytes + layer.output_bytes + layer.weight_bytes
+    return max(compute_s, moved / _BYTES_PER_S)
+
+
+def _readable(prepared: PreparedModel) -> Any:
+    """The graph with the sizes of its inputs settled, for the reader."""
+    from onnx import ModelProto, helper
+
+    model = ModelProto()
+    model.CopyFrom(prepared.graph.model)
+    del model.graph.value_info[:]
+    for name, value_type in prepared.types.items():
+        if value_type.dims is not None:
+            model.graph.value_info.append(helper.make_value_info(name, value_type.proto()))
+    return model
+
+
+def _read_profile(path: Path, prepared: PreparedModel, runs: int) -> tuple[float, ...]:
+    events = json.loads(path.read_text())
+    path.unlink()
+    times: dict[str, list[float]] = {}
+    for event in events:
+        name = event.get("name", "")
+        if event.get("cat") == "Node" and name.endswith("_kernel_time"):
+            times.setdefault(name.removesuffix("_kernel_time"), []).append(1e-6 * event["dur"])
+    return tuple(
+        min(times[node.name][-runs:]) if node.name in times else 0.0 for node in prepared.graph.nodes
+    )

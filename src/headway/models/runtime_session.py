@@ -1,0 +1,130 @@
+"""ONNX Runtime sessions on the CPU: their options, and what it refuses said in a user's terms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from headway.core.errors import HeadwayError
+from headway.models.node_order import bodies_of, node_label
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+_PREFIX: Final = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from \S+ failed:\s*)?")
+_UNREGISTERED: Final = re.compile(
+    r"(?:Fatal error: )?([\w.\-]*):(\w+)\(-?\d+\) is not a registered function/op"
+)
+_NO_SCHEMA: Final = re.compile(r"No Op registered for (\w+) with domain_version of")
+_NO_KERNEL: Final = re.compile(r"Could not find an implementation for (?:([\w.\-]+)[.:])?(\w+)\(\d+\)")
+_QUIET: Final = 3  # errors only
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How a session is opened.
+
+    `threads` is the number of intra-op threads, the caller's own included. Without `spinning` idle threads
+    sleep, so that other lanes get the processor. `optimise` applies all of ONNX Runtime's graph
+    optimisations.
+    """
+
+    threads: int = 1
+    optimise: bool = True
+    spinning: bool = False
+    arena: bool = True
+    profile_prefix: str = ""
+    entries: tuple[tuple[str, str], ...] = ()
+    optimised_path: str = ""
+
+
+def session_options(settings: SessionSettings) -> Any:
+    """ONNX Runtime's own options object for these settings."""
+    import onnxruntime
+
+    if settings.threads < 1:
+        raise HeadwayError(f"threads = {settings.threads}; accepted: a whole number from 1 on")
+    options = onnxruntime.SessionOptions()
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if settings.optimise else levels.ORT_DISABLE_ALL
+    options.intra_op_num_threads = settings.threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _QUIET
+    options.enable_cpu_mem_arena = settings.arena
+    if not settings.spinning:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    for key, value in settings.entries:
+        options.add_session_config_entry(key, value)
+    if settings.profile_prefix:
+        options.enable_profiling = True
+        options.profile_file_prefix = settings.profile_prefix
+    if settings.optimised_path:
+        options.optimized_model_filepath = settings.optimised_path
+    return options
+
+
+def open_session(
+    path: Path, settings: SessionSettings, *, where: str, nodes: Iterable[NodeProto] = ()
+) -> Any:
+    """Open a session for the model file at `path`.
+
+    Args:
+        path: the model; its external data lies beside it.
+        settings: threads and the like.
+        where: how messages name the model.
+        nodes: the model's nodes, so that a message can name the one that is refused.
+
+    Raises:
+        HeadwayError: ONNX Runtime refuses the model; an operator it does not know is named with its domain.
+    """
+    import onnxruntime
+
+    try:
+        return onnxruntime.InferenceSession(
+            str(path), session_options(settings), providers=["CPUExecutionProvider"]
+        )
+    except HeadwayError:
+        raise
+    except Exception as error:
+        # ONNX Runtime's exceptions have no common base class but this one.
+        raise HeadwayError(f"{where}: {_refusal(str(error), list(nodes))}") from error
+
+
+def run_failure(error: Exception, where: str) -> HeadwayError:
+    """What a failed run is to the user."""
+    return HeadwayError(f"{where}: ONNX Runtime could not run it: {_plain(str(error))}")
+
+
+def _refusal(message: str, nodes: list[NodeProto]) -> str:
+    plain = _plain(message)
+    domain = op = None
+    if found := _UNREGISTERED.search(plain):
+        domain, op = found.group(1), found.group(2)
+    elif found := _NO_SCHEMA.search(plain):
+        domain, op = "", found.group(1)
+    elif found := _NO_KERNEL.search(plain):
+        domain, op = found.group(1), found.group(2)
+    if op is None:
+        return f"ONNX Runtime refuses the model: {plain}"
+    for index, node in enumerate(_all_nodes(nodes)):
+        if node.op_type == op and (domain is None or node.domain == domain):
+            shown = node.domain or "ai.onnx"
+            return (
+                f"{node_label(node, index)}: ONNX Runtime has no operator {op!r} of domain {shown!r} "
+                f"for these types, so the model cannot run here ({plain})"
+            )
+    return f"ONNX Runtime has no operator {op!r} of domain {domain or 'ai.onnx'!r} ({plain})"
+
+
+def _all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
+    for node in nodes:
+        yield node
+        for body in bodies_of(node):
+            yield from _all_nodes(body.node)
+
+
+def _plain(message: str) -> str:
+    return " ".join(_PREFIX.sub("", message).split())
