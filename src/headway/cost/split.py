@@ -98,7 +98,7 @@ def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -
             energy += model.core_energy_pj(work, float(part.array_bytes(core, device.operand_bytes)[0]), kind)
         link = shared_bytes * (len(kinds) - 1)
         dram -= link  # every part counted what is shared; all but the first get it over the link
-        compute = max(compute, link / device.link.bandwidth_bytes_s)
+        compute = max(compute, shared_bytes / device.link.bandwidth_bytes_s)  # to all of them at once
         fill = float(model.serial.fill_bytes[block, kinds[0]])
         fixed, busy = model.timed(compute, dram, fill, all(model.overlaps[kind] for kind in kinds))
         energy += model.transfer_energy_pj(dram, link, kinds[0])
