@@ -44,7 +44,9 @@ class Models:
             initialisers,
         )
         imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=ir_version, functions=list(functions))
+        return helper.make_model(
+            graph, opset_imports=imports, ir_version=ir_version, functions=list(functions)
+        )
 
     @staticmethod
     def value(name: str, shape: Any, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
@@ -91,8 +93,14 @@ def single(models: Models) -> Callable[..., onnx.ModelProto]:
         node = helper.make_node(op, names, made, domain=domain, **attributes)
         ir_version = 11 if opset >= 21 else 8
         return models(
-            [node], inputs, dict.fromkeys(made), weights, opset=opset, ir_version=ir_version,
-            domains=[domain] if domain else [], types=types,
-        )  # fmt: skip
+            [node],
+            inputs,
+            dict.fromkeys(made),
+            weights,
+            opset=opset,
+            ir_version=ir_version,
+            domains=[domain] if domain else [],
+            types=types,
+        )
 
     return build

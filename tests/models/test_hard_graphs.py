@@ -31,8 +31,12 @@ def test_sizes_computed_inside_the_model_are_followed(models: Any) -> None:
         models.node("MatMul", ["f", "w"], ["y"]),
     ]
     weights = {
-        "i0": np.int64(0), "i1": np.int64(1), "axis": np.array([0]), "eight": np.array([8]), "w": models.zeros(8, 8),
-    }  # fmt: skip
+        "i0": np.int64(0),
+        "i1": np.int64(1),
+        "axis": np.array([0]),
+        "eight": np.array([8]),
+        "w": models.zeros(8, 8),
+    }
     model = models(nodes, {"x": ["N", "S", 8]}, {"y": ["M", 8]}, weights)
     graph = load_model(model, dims={"N": 3, "S": 5})
     assert graph.outputs["y"] == (15, 8)
@@ -50,9 +54,7 @@ def test_stale_annotation_is_not_believed(models: Any) -> None:
 
 def test_size_that_depends_on_data_is_measured_and_said(models: Any) -> None:
     nodes = [models.node("Greater", ["x", "zero"], ["b"]), models.node("NonZero", ["b"], ["y"])]
-    model = models(
-        nodes, {"x": [1, 16]}, {"y": [2, "count"]}, {"zero": np.float32(0)}, types={"y": INT64}
-    )
+    model = models(nodes, {"x": [1, 16]}, {"y": [2, "count"]}, {"zero": np.float32(0)}, types={"y": INT64})
     graph = load_model(model)
     assert graph.outputs["y"][0] == 2
     assert 0 < graph.outputs["y"][1] < 16
@@ -193,23 +195,31 @@ def test_loop_with_an_unknown_count_is_priced_once_and_says_so(models: Any) -> N
 
 def test_scan_multiplies_its_body_by_the_length(models: Any) -> None:
     body = models.body(
-        [models.node("MatMul", ["h", "w"], ["m"]), models.node("Add", ["m", "xi"], ["h2"]),
-         models.node("Identity", ["h2"], ["o"])],
+        [
+            models.node("MatMul", ["h", "w"], ["m"]),
+            models.node("Add", ["m", "xi"], ["h2"]),
+            models.node("Identity", ["h2"], ["o"]),
+        ],
         [models.value("h", [1, 4]), models.value("xi", [1, 4])],
         [models.value("h2", [1, 4]), models.value("o", [1, 4])],
-    )  # fmt: skip
+    )
     nodes = [models.node("Scan", ["h0", "x"], ["hT", "hs"], body=body, num_scan_inputs=1)]
-    model = models(nodes, {"h0": [1, 4], "x": ["T", 1, 4]}, {"hT": None, "hs": None}, {"w": models.zeros(4, 4)})
+    model = models(
+        nodes, {"h0": [1, 4], "x": ["T", 1, 4]}, {"hT": None, "hs": None}, {"w": models.zeros(4, 4)}
+    )
     graph = load_model(model, dims={"T": 6})
     assert graph.layers[0].macs == 6 * 16
     assert graph.outputs == {"hT": (1, 4), "hs": (6, 1, 4)}
 
 
 def test_if_inside_a_loop_is_priced_through_both(models: Any) -> None:
-    choice = models.node("If", ["flag"], ["v2"], **{
-        "then_branch": models.body([models.node("MatMul", ["v", "w"], ["t"])], [], [models.value("t", [1, 4])]),
-        "else_branch": models.body([models.node("Relu", ["v"], ["t"])], [], [models.value("t", [1, 4])]),
-    })  # fmt: skip
+    choice = models.node(
+        "If",
+        ["flag"],
+        ["v2"],
+        then_branch=models.body([models.node("MatMul", ["v", "w"], ["t"])], [], [models.value("t", [1, 4])]),
+        else_branch=models.body([models.node("Relu", ["v"], ["t"])], [], [models.value("t", [1, 4])]),
+    )
     body = models.body(
         [models.node("Identity", ["go"], ["go2"]), choice],
         [models.value("i", [], INT64), models.value("go", [], BOOL), models.value("v", [1, 4])],
@@ -226,16 +236,24 @@ def test_if_inside_a_loop_is_priced_through_both(models: Any) -> None:
 def test_local_functions_are_expanded_nested_ones_too(models: Any) -> None:
     standard, own = helper.make_opsetid("", 17), helper.make_opsetid("own", 1)
     inner = helper.make_function(
-        "own", "inner", ["p"], ["q"],
-        [models.node("Constant", [], ["c"], value=helper.make_tensor("c", 1, [4, 4], [0.0] * 16)),
-         models.node("MatMul", ["p", "c"], ["q"])],
+        "own",
+        "inner",
+        ["p"],
+        ["q"],
+        [
+            models.node("Constant", [], ["c"], value=helper.make_tensor("c", 1, [4, 4], [0.0] * 16)),
+            models.node("MatMul", ["p", "c"], ["q"]),
+        ],
         [standard],
-    )  # fmt: skip
+    )
     outer = helper.make_function(
-        "own", "outer", ["p"], ["q"],
+        "own",
+        "outer",
+        ["p"],
+        ["q"],
         [models.node("inner", ["p"], ["a"], domain="own"), models.node("inner", ["a"], ["q"], domain="own")],
         [standard, own],
-    )  # fmt: skip
+    )
     nodes = [models.node("outer", ["x"], ["y"], domain="own")]
     model = models(nodes, {"x": [1, 4]}, {"y": None}, functions=[inner, outer], domains=["own"])
     graph = load_model(model)
@@ -251,7 +269,11 @@ def test_functions_in_a_circle_are_an_error(models: Any) -> None:
         for a, b in (("f", "g"), ("g", "f"))
     ]
     model = models(
-        [models.node("f", ["x"], ["y"], domain="own")], {"x": [1]}, {"y": None}, functions=functions, domains=["own"]
+        [models.node("f", ["x"], ["y"], domain="own")],
+        {"x": [1]},
+        {"y": None},
+        functions=functions,
+        domains=["own"],
     )
     with pytest.raises(HeadwayError, match="functions cannot be expanded"):
         load_model(model)
@@ -294,9 +316,12 @@ def test_quantised_tensors_are_what_layers_read(models: Any) -> None:
         models.node("Conv", ["xd", "wd"], ["y"]),
     ]
     weights = {
-        "s": np.float32(0.1), "z": np.uint8(0), "wq": models.zeros(4, 3, 3, 3, dtype=np.int8),
-        "ws": models.zeros(4), "wz": models.zeros(4, dtype=np.int8),
-    }  # fmt: skip
+        "s": np.float32(0.1),
+        "z": np.uint8(0),
+        "wq": models.zeros(4, 3, 3, 3, dtype=np.int8),
+        "ws": models.zeros(4),
+        "wz": models.zeros(4, dtype=np.int8),
+    }
     graph = load_model(models(nodes, {"x": [1, 3, 6, 6]}, {"y": None}, weights, opset=13))
     convolution = graph.layers[-1]
     assert (convolution.params, convolution.weight_bytes, convolution.weight_dtype) == (108, 108, "int8")
@@ -332,7 +357,9 @@ def test_first_opset_is_inferred_through_later_versions(models: Any) -> None:
         models.node("Relu", ["a"], ["y"]),
     ]
     weights = {name: models.zeros(3) for name in "sbmv"}
-    graph = load_model(models(nodes, {"x": [1, 3, 4, 4]}, {"y": [1, 3, 4, 4]}, weights, opset=1, ir_version=3))
+    graph = load_model(
+        models(nodes, {"x": [1, 3, 4, 4]}, {"y": [1, 3, 4, 4]}, weights, opset=1, ir_version=3)
+    )
     assert [layer.output_bytes for layer in graph.layers] == [192, 192]
     assert not any(layer.bounded for layer in graph.layers)
 
@@ -351,11 +378,14 @@ def test_scalar_output(models: Any) -> None:
 
 ILL_FORMED = {
     "dangling": ([("Relu", ["nowhere"], ["y"], "r")], "node 'r' .*'nowhere'"),
-    "cycle": ([("Add", ["x", "b"], ["a"], "one"), ("Relu", ["a"], ["y"], ""), ("Neg", ["a"], ["b"], "")], "cycle"),
+    "cycle": (
+        [("Add", ["x", "b"], ["a"], "one"), ("Relu", ["a"], ["y"], ""), ("Neg", ["a"], ["b"], "")],
+        "cycle",
+    ),
     "twice": ([("Relu", ["x"], ["y"], ""), ("Neg", ["x"], ["y"], "again")], "node 'again' .*'y'"),
     "no maker": ([("Relu", ["x"], ["a"], "")], "output 'y'"),
     "no fit": ([("MatMul", ["x", "x"], ["y"], "mm")], "node 'mm' .*[Ii]ncompatible"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", ILL_FORMED)

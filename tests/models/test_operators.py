@@ -1,4 +1,4 @@
-"""Multiply-accumulates, operations, parameters and bytes of single operators, against figures worked out by hand."""
+"""Counts and bytes of single operators, against figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -32,26 +32,80 @@ def only_layer(model: onnx.ModelProto) -> Layer:
 PRODUCTS = {
     # 8 output channels, 6x6 outputs, 3 input channels, 3x3 filter
     "conv": ("Conv", {"x": [1, 3, 6, 6]}, {"w": zeros(8, 3, 3, 3)}, {"pads": [1, 1, 1, 1]}, 8 * 36 * 27),
-    "conv strided": ("Conv", {"x": [2, 3, 7, 7]}, {"w": zeros(8, 3, 3, 3)}, {"strides": [2, 2]}, 2 * 8 * 9 * 27),
-    "conv dilated": ("Conv", {"x": [1, 3, 8, 8]}, {"w": zeros(4, 3, 3, 3)}, {"dilations": [2, 2]}, 4 * 16 * 27),
-    "conv same": ("Conv", {"x": [1, 3, 7, 7]}, {"w": zeros(4, 3, 3, 3)}, {"auto_pad": "SAME_UPPER"}, 4 * 49 * 27),
+    "conv strided": (
+        "Conv",
+        {"x": [2, 3, 7, 7]},
+        {"w": zeros(8, 3, 3, 3)},
+        {"strides": [2, 2]},
+        2 * 8 * 9 * 27,
+    ),
+    "conv dilated": (
+        "Conv",
+        {"x": [1, 3, 8, 8]},
+        {"w": zeros(4, 3, 3, 3)},
+        {"dilations": [2, 2]},
+        4 * 16 * 27,
+    ),
+    "conv same": (
+        "Conv",
+        {"x": [1, 3, 7, 7]},
+        {"w": zeros(4, 3, 3, 3)},
+        {"auto_pad": "SAME_UPPER"},
+        4 * 49 * 27,
+    ),
     "conv grouped": ("Conv", {"x": [1, 4, 5, 5]}, {"w": zeros(6, 2, 1, 1)}, {"group": 2}, 6 * 25 * 2),
     "conv depthwise": ("Conv", {"x": [1, 4, 5, 5]}, {"w": zeros(4, 1, 3, 3)}, {"group": 4}, 4 * 9 * 9),
     "conv 1-D": ("Conv", {"x": [1, 4, 10]}, {"w": zeros(6, 4, 3)}, {}, 6 * 8 * 12),
     "conv 3-D": ("Conv", {"x": [1, 2, 4, 5, 6]}, {"w": zeros(3, 2, 2, 2, 2)}, {}, 3 * 3 * 4 * 5 * 16),
     # every input pixel meets every filter element
-    "conv transposed": ("ConvTranspose", {"x": [1, 4, 5, 5]}, {"w": zeros(4, 3, 2, 2)}, {"strides": [2, 2]}, 4 * 25 * 3 * 4),
+    "conv transposed": (
+        "ConvTranspose",
+        {"x": [1, 4, 5, 5]},
+        {"w": zeros(4, 3, 2, 2)},
+        {"strides": [2, 2]},
+        4 * 25 * 3 * 4,
+    ),
     "gemm": ("Gemm", {"x": [5, 7]}, {"w": zeros(9, 7), "b": zeros(9)}, {"transB": 1}, 5 * 7 * 9),
     "matmul weight": ("MatMul", {"x": [2, 3, 7]}, {"w": zeros(7, 9)}, {}, 6 * 7 * 9),
     "matmul vector": ("MatMul", {"x": [2, 3, 7]}, {"w": zeros(7)}, {}, 6 * 7),
     "matmul of activations": ("MatMul", {"a": [2, 3, 4, 5], "b": [2, 3, 5, 6]}, {}, {}, 6 * 4 * 5 * 6),
     "matmul broadcast": ("MatMul", {"a": [2, 3, 4, 5], "b": [5, 6]}, {}, {}, 6 * 4 * 5 * 6),
-    "einsum": ("Einsum", {"a": [2, 3, 4, 5], "b": [2, 3, 6, 5]}, {}, {"equation": "bhid,bhjd->bhij"}, 6 * 4 * 6 * 5),
-    "einsum ellipsis": ("Einsum", {"a": [2, 3, 5]}, {"w": zeros(5, 6)}, {"equation": "...d, de -> ...e"}, 6 * 5 * 6),
-    "lstm": ("LSTM", {"x": [7, 2, 3]}, {"w": zeros(1, 20, 3), "r": zeros(1, 20, 5)}, {"hidden_size": 5}, 14 * 20 * 8),
-    "gru": ("GRU", {"x": [7, 2, 3]}, {"w": zeros(1, 15, 3), "r": zeros(1, 15, 5)}, {"hidden_size": 5}, 14 * 15 * 8),
-    "rnn": ("RNN", {"x": [7, 2, 3]}, {"w": zeros(1, 5, 3), "r": zeros(1, 5, 5)}, {"hidden_size": 5}, 14 * 5 * 8),
-}  # fmt: skip
+    "einsum": (
+        "Einsum",
+        {"a": [2, 3, 4, 5], "b": [2, 3, 6, 5]},
+        {},
+        {"equation": "bhid,bhjd->bhij"},
+        6 * 4 * 6 * 5,
+    ),
+    "einsum ellipsis": (
+        "Einsum",
+        {"a": [2, 3, 5]},
+        {"w": zeros(5, 6)},
+        {"equation": "...d, de -> ...e"},
+        6 * 5 * 6,
+    ),
+    "lstm": (
+        "LSTM",
+        {"x": [7, 2, 3]},
+        {"w": zeros(1, 20, 3), "r": zeros(1, 20, 5)},
+        {"hidden_size": 5},
+        14 * 20 * 8,
+    ),
+    "gru": (
+        "GRU",
+        {"x": [7, 2, 3]},
+        {"w": zeros(1, 15, 3), "r": zeros(1, 15, 5)},
+        {"hidden_size": 5},
+        14 * 15 * 8,
+    ),
+    "rnn": (
+        "RNN",
+        {"x": [7, 2, 3]},
+        {"w": zeros(1, 5, 3), "r": zeros(1, 5, 5)},
+        {"hidden_size": 5},
+        14 * 5 * 8,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", PRODUCTS, ids=str)
@@ -66,7 +120,12 @@ def test_product_counts_macs_and_parameters(case: str, single: Single) -> None:
 
 
 FUSED = {
-    "FusedConv": ({"x": [1, 3, 6, 6]}, {"w": zeros(8, 3, 3, 3), "b": zeros(8)}, {"activation": "Relu"}, 8 * 16 * 27),
+    "FusedConv": (
+        {"x": [1, 3, 6, 6]},
+        {"w": zeros(8, 3, 3, 3), "b": zeros(8)},
+        {"activation": "Relu"},
+        8 * 16 * 27,
+    ),
     "FusedMatMul": ({"a": [2, 4, 5], "b": [2, 6, 5]}, {}, {"transB": 1}, 2 * 4 * 5 * 6),
     "FusedGemm": ({"x": [5, 7]}, {"w": zeros(7, 9), "b": zeros(9)}, {"activation": "Relu"}, 5 * 7 * 9),
     "MatMulNBits": (
@@ -76,12 +135,22 @@ FUSED = {
         6 * 16 * 32,
     ),
     # projection to q, k and v; scores and context over 6 positions and 16 channels
-    "Attention": ({"x": [1, 6, 16]}, {"w": zeros(16, 48), "b": zeros(48)}, {"num_heads": 2}, 6 * 16 * 48 + 36 * 32),
-    "MultiHeadAttention": ({"q": [1, 6, 16], "k": [1, 9, 16], "v": [1, 9, 16]}, {}, {"num_heads": 2}, 6 * 9 * 32),
+    "Attention": (
+        {"x": [1, 6, 16]},
+        {"w": zeros(16, 48), "b": zeros(48)},
+        {"num_heads": 2},
+        6 * 16 * 48 + 36 * 32,
+    ),
+    "MultiHeadAttention": (
+        {"q": [1, 6, 16], "k": [1, 9, 16], "v": [1, 9, 16]},
+        {},
+        {"num_heads": 2},
+        6 * 9 * 32,
+    ),
     "Gelu": ({"x": [2, 3]}, {}, {}, 0),
     "BiasGelu": ({"x": [2, 3]}, {"b": zeros(3)}, {}, 0),
     "SkipLayerNormalization": ({"x": [1, 2, 3], "r": [1, 2, 3]}, {"g": zeros(3), "b": zeros(3)}, {}, 0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("op", FUSED)
@@ -141,7 +210,13 @@ MAPS = {
     "Sigmoid": ({"x": [2, 3, 4]}, {}, {}, LayerKind.ELEMENTWISE, 4 * 24),
     "Softmax": ({"x": [2, 3, 4]}, {}, {}, LayerKind.NORM, 5 * 24),
     "LayerNormalization": ({"x": [2, 3, 4]}, {"g": zeros(4)}, {}, LayerKind.NORM, 8 * 24),
-    "InstanceNormalization": ({"x": [1, 3, 4, 4]}, {"g": zeros(3), "b": zeros(3)}, {}, LayerKind.NORM, 8 * 48),
+    "InstanceNormalization": (
+        {"x": [1, 3, 4, 4]},
+        {"g": zeros(3), "b": zeros(3)},
+        {},
+        LayerKind.NORM,
+        8 * 48,
+    ),
     "BatchNormalization": (
         {"x": [1, 3, 4, 4]},
         {"g": zeros(3), "b": zeros(3), "m": zeros(3), "v": zeros(3)},
@@ -155,7 +230,7 @@ MAPS = {
     "Transpose": ({"x": [2, 3, 4]}, {}, {"perm": [0, 2, 1]}, LayerKind.MOVE, 24),
     "DepthToSpace": ({"x": [1, 8, 4, 4]}, {}, {"blocksize": 2}, LayerKind.MOVE, 128),
     "GridSample": ({"x": [1, 3, 4, 4], "g": [1, 2, 2, 2]}, {}, {}, LayerKind.MOVE, 8 * 12),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("op", MAPS)
@@ -175,7 +250,11 @@ def test_transpose_of_axes_of_size_one_is_a_view(perm: list[int], single: Single
 
 def test_embedding_reads_the_rows_asked_for_but_owns_the_table(single: Single) -> None:
     model = single(
-        "Gather", {"ids": [1, 6]}, {"table": zeros(100, 8)}, order=["table", "ids"], types={"ids": TensorProto.INT64}
+        "Gather",
+        {"ids": [1, 6]},
+        {"table": zeros(100, 8)},
+        order=["table", "ids"],
+        types={"ids": TensorProto.INT64},
     )
     layer = only_layer(model)
     assert layer.params == 800
@@ -189,9 +268,12 @@ def test_settings_are_no_parameters(models: Any) -> None:
         models.node("Clip", ["b", "low", "high"], ["y"]),
     ]
     weights = {
-        "shape": np.array([6, 2]), "start": np.array([0, 0]), "end": np.array([3, 2]),
-        "low": np.float32(0), "high": np.float32(6),
-    }  # fmt: skip
+        "shape": np.array([6, 2]),
+        "start": np.array([0, 0]),
+        "end": np.array([3, 2]),
+        "low": np.float32(0),
+        "high": np.float32(6),
+    }
     graph = load_model(models(nodes, {"x": [3, 4]}, {"y": None}, weights))
     assert graph.params == 0
     assert graph.outputs["y"] == (3, 2)
@@ -204,7 +286,10 @@ def test_operator_without_formula_is_bounded_named_and_counted(models: Any) -> N
     ]
     graph = load_model(models(nodes, {"x": [2, 4]}, {"y": [2, 4]}, domains=["ai.onnx.ml"]))
     assert graph.unknown_ops == {"ai.onnx.ml:Normalizer": 2}
-    assert [name.split("'")[1] for name in graph.unknown_nodes["ai.onnx.ml:Normalizer"]] == ["first", "second"]
+    assert [name.split("'")[1] for name in graph.unknown_nodes["ai.onnx.ml:Normalizer"]] == [
+        "first",
+        "second",
+    ]
     for layer in graph.layers:
         assert layer.bounded
         assert (layer.vector_ops, layer.output_bytes) == (8, 32)
@@ -224,8 +309,11 @@ def test_random_convolutions_match_the_closed_form(data: st.DataObject, single: 
         "Conv",
         {"x": [batch, c, height, width]},
         {"w": zeros(k, c // groups, fy, fx)},
-        group=groups, strides=[stride, stride], dilations=[dilation, dilation], pads=pads,
-    )  # fmt: skip
+        group=groups,
+        strides=[stride, stride],
+        dilations=[dilation, dilation],
+        pads=pads,
+    )
     layer = only_layer(model)
     oy = (height + pads[0] + pads[2] - dilation * (fy - 1) - 1) // stride + 1
     ox = (width + pads[1] + pads[3] - dilation * (fx - 1) - 1) // stride + 1
@@ -255,7 +343,9 @@ def test_random_products_match_the_closed_form(
 def test_packed_four_bit_weight_takes_half_bytes(models: Any) -> None:
     weight = helper.make_tensor("q", TensorProto.INT4, [8, 8], [1] * 64)
     nodes = [models.node("DequantizeLinear", ["q", "s"], ["w"]), models.node("MatMul", ["x", "w"], ["y"])]
-    model = models(nodes, {"x": [2, 8]}, {"y": None}, {"q": weight, "s": np.float32(1)}, opset=21, ir_version=10)
+    model = models(
+        nodes, {"x": [2, 8]}, {"y": None}, {"q": weight, "s": np.float32(1)}, opset=21, ir_version=10
+    )
     (layer,) = load_model(model).layers
     assert (layer.params, layer.weight_bytes, layer.weight_dtype) == (64, 32, "int4")
 

@@ -161,6 +161,7 @@ class Graph:
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
     outputs: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
     weights_present: bool = True
+    merged: bool = False  # whether followers are folded into the layers before them
     runnable: bool | None = None
     refusal: str = ""
     warnings: tuple[str, ...] = ()

@@ -29,10 +29,12 @@ def merge(graph: Graph) -> Graph:
     Multiply-accumulates, operations, parameters and weight bytes are conserved; activation bytes shrink
     by the tensors that no longer leave a layer. A graph that is merged already comes back as it is.
     """
+    if graph.merged:
+        return graph
     layers, folded = _without_views(graph.layers)
     group_of = _groups(layers)
     group_of = _with_leading(layers, group_of)
-    return replace(graph, layers=_merged(layers, group_of, folded))
+    return replace(graph, layers=_merged(layers, group_of, folded), merged=True)
 
 
 def is_view(layer: Layer) -> bool:
