@@ -404,3 +404,33 @@ def test_onnx_runtime_is_asked_only_on_request(models: Any) -> None:
     graph = load_model(refused, check_runtime=True)
     assert graph.runnable is False
     assert "opset" in graph.refusal.lower()
+
+
+def test_size_that_depends_on_data_inside_a_function_is_measured(models: Any) -> None:
+    function = helper.make_function(
+        "own", "pick", ["p"], ["q"], [models.node("NonZero", ["p"], ["q"])], [helper.make_opsetid("", 17)]
+    )
+    nodes = [
+        models.node("pick", ["x"], ["a"], domain="own"),
+        models.node("Cast", ["a"], ["y"], to=TensorProto.FLOAT),
+    ]
+    graph = load_model(models(nodes, {"x": [2, 4]}, {"y": None}, functions=[function], domains=["own"]))
+    assert graph.outputs["y"] == (2, 8)
+
+
+def test_size_not_known_inside_a_body_is_bounded_there_and_named(models: Any) -> None:
+    body = models.body(
+        [
+            models.node("Identity", ["go"], ["go2"]),
+            models.node("NonZero", ["v"], ["n"], name="inner"),
+            models.node("Size", ["n"], ["size"]),
+            models.node("Cast", ["size"], ["f"], to=TensorProto.FLOAT),
+            models.node("Add", ["v", "f"], ["v2"]),
+        ],
+        [models.value("i", [], INT64), models.value("go", [], BOOL), models.value("v", [1, 4])],
+        [models.value("go2", [], BOOL), models.value("v2", [1, 4])],
+    )
+    nodes = [models.node("Loop", ["count", "", "x"], ["y"], body=body, name="outer")]
+    graph = load_model(models(nodes, {"x": [1, 4]}, {"y": None}, {"count": np.int64(3)}))
+    assert graph.layers[0].bounded
+    assert any("'inner'" in warning and "body of node 'outer'" in warning for warning in graph.warnings)

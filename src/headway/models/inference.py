@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from headway.models.dtypes import dtype_name, dtype_number
+from headway.models.dtypes import dtype_name, dtype_number, is_float
 from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC
 from headway.models.tensors import Shape, Tensor
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from onnx.defs import OpSchema
 
 MAX_FOLDED_ELEMENTS: Final = 1 << 16  # larger constants are weights, whose values no shape needs
-_MAX_DATA_ELEMENTS: Final = 1 << 10  # larger constants are no shapes, axes or scales
+_MAX_DATA_ELEMENTS: Final = 1 << 10  # larger constants are no shapes or axes
+_MAX_FLOAT_DATA: Final = 16  # of floats only scales and bounds of ranges say something of shapes
 
 # The standard operator whose shape rule a fused or quantised one follows, and which inputs that one reads.
 _STANDS_FOR: Final[dict[tuple[str, str], tuple[str, tuple[int, ...]]]] = {
@@ -150,9 +151,11 @@ class Inference:
             if tensor is None or not name:
                 continue
             types[name] = type_of(tensor)
-            value = tensor.value if tensor.constant else None
-            if value is not None and value.size <= _MAX_DATA_ELEMENTS and value.dtype.kind in "iubf":
-                data[name] = numpy_helper.from_array(value, name)
+            limit = _MAX_FLOAT_DATA if is_float(tensor.dtype) else _MAX_DATA_ELEMENTS
+            if tensor.constant and tensor.known and not tensor.sequence and tensor.elements <= limit:
+                value = tensor.value
+                if value is not None and value.dtype.kind in "iubf":
+                    data[name] = numpy_helper.from_array(value, name)
         try:
             found = shape_inference.infer_node_outputs(
                 schema, node, types, data, None, self._imports, self._ir_version

@@ -27,6 +27,7 @@ class ModelFile:
     folder: str
     path: Path | None
     content_hash: str
+    data_bytes: int  # of the model and its external data
     weights_present: bool
     warnings: tuple[str, ...]
 
@@ -43,7 +44,7 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
         where = source.graph.name or "model"
         _require_graph(source, where)
         absent = any(_is_external(tensor) for tensor in _tensors(source.graph))
-        return ModelFile(source, where, "", None, _hash_in_memory(source), not absent, ())
+        return ModelFile(source, where, "", None, _hash_in_memory(source), source.ByteSize(), not absent, ())
     path = Path(source)
     where = str(path)
     model = _parse(path)
@@ -54,9 +55,11 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
     if missing:
         warnings.append(f"external data {missing[0]!r} is absent: the model loads for simulation only")
     digest = hashlib.sha256()
-    for file in (path, *(file for file in files if file.is_file())):
+    there = [path, *(file for file in files if file.is_file())]
+    for file in there:
         _feed(digest, file)
-    return ModelFile(model, where, str(path.parent), path, digest.hexdigest(), present, tuple(warnings))
+    size = sum(file.stat().st_size for file in there)
+    return ModelFile(model, where, str(path.parent), path, digest.hexdigest(), size, present, tuple(warnings))
 
 
 def _parse(path: Path) -> ModelProto:

@@ -138,7 +138,7 @@ class _Reading:
             else:
                 try:
                     measured = runtime.measure_shapes(
-                        self._file, self._binding.inputs, findings.unknown_tensors
+                        self._file, self._model, self._binding.inputs, findings.unknown_tensors
                     )
                 except runtime.RuntimeRefusal as refusal:
                     cause = str(refusal)

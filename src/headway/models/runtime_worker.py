@@ -45,7 +45,6 @@ def _session(request: dict[str, Any], measuring: bool) -> Any:
 
 
 def _array(spec: dict[str, Any], rng: Any, integer: int) -> Any:
-    import ml_dtypes
     import numpy as np
 
     shape, dtype = tuple(spec["shape"]), spec["dtype"]
@@ -53,7 +52,13 @@ def _array(spec: dict[str, Any], rng: Any, integer: int) -> Any:
         return np.ones(shape, dtype=bool)
     if dtype == "string":
         return np.full(shape, "a", dtype=object)
-    kind = np.dtype(getattr(ml_dtypes, dtype)) if hasattr(ml_dtypes, dtype) else np.dtype(dtype)
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        import ml_dtypes
+
+        name = {"float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}.get(dtype, dtype)
+        kind = np.dtype(getattr(ml_dtypes, name))
     if "float" in dtype:
         return rng.standard_normal(shape).astype(kind)
     return np.full(shape, integer).astype(kind)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ from headway.models.operators import BodyCost, Node, Work, attribute_values, for
 from headway.models.tensors import Shape, Tensor, UnknownShapeError
 
 if TYPE_CHECKING:
+    import numpy as np
     from onnx import GraphProto, NodeProto
 
 _MAX_NESTING: Final = 32
@@ -46,6 +48,7 @@ class Walk:
         fold: bool = True,
         trust_declared: bool = False,
         prefix: str = "",
+        inside: str = "",
         depth: int = 0,
     ) -> None:
         self.inference = inference
@@ -57,6 +60,7 @@ class Walk:
         self._fold = fold
         self._trust_declared = trust_declared
         self._prefix = prefix
+        self._inside = inside
         self._depth = depth
         self._scope: MutableMapping[str, Tensor] = {}
         self._declared: dict[str, tuple[str, Shape | None, bool]] = {}
@@ -108,7 +112,7 @@ class Walk:
                 )
                 self.findings.folded += 1
                 return
-        label = node_label(proto, index)
+        label = node_label(proto, index) + self._inside
         constant = foldable(proto) and all(tensor is None or tensor.constant for tensor in inputs)
         node = Node(
             op=proto.op_type,
@@ -135,7 +139,7 @@ class Walk:
             if output is not None:
                 output.constant = False
                 output.layout = work.layout
-                if not output.known:
+                if not output.known and self._depth == 0:
                     self.findings.unknown_tensors.append(output.name)
         if proto.op_type == "DequantizeLinear" and inputs[0] is not None:
             node.output.stored = inputs[0].stored or inputs[0].dtype
@@ -207,18 +211,25 @@ class Walk:
             self.findings.measured_used.append(output.name)
 
     def _evaluate(self, proto: NodeProto, node: Node) -> None:
-        values = [None if tensor is None else tensor.value for tensor in node.inputs]
-        if any(
-            value is None and tensor is not None for value, tensor in zip(values, node.inputs, strict=True)
-        ):
+        known = all(output is None or output.known for output in node.outputs)
+        if known and any(output and output.elements > MAX_FOLDED_ELEMENTS for output in node.outputs):
             return
-        if any(
-            output is not None and output.known and output.elements > MAX_FOLDED_ELEMENTS
-            for output in node.outputs
-        ):
+
+        def results() -> list[np.ndarray] | None:
+            values = [None if tensor is None else tensor.value for tensor in node.inputs]
+            given = zip(values, node.inputs, strict=True)
+            if any(value is None and tensor is not None for value, tensor in given):
+                return None
+            return evaluate(proto, values, node.version)
+
+        if known:
+            # Most constants are weights, and only a shape that needs its value is worth the evaluation.
+            made = cache(results)
+            for position, output in enumerate(node.outputs):
+                if output is not None:
+                    output.read_value = partial(_pick, made, position)
             return
-        made = evaluate(proto, values, node.version)
-        for output, value in zip(node.outputs, made or (), strict=False):
+        for output, value in zip(node.outputs, results() or (), strict=False):
             if output is not None:
                 output.value = value
                 output.shape = tuple(value.shape)
@@ -265,6 +276,7 @@ class Walk:
             where=self._where,
             folder=self._folder,
             prefix=f"{self._prefix}{place}/{body.name}/",
+            inside=f" in the body of {label}",
             depth=self._depth + 1,
         )
         named = {}
@@ -273,3 +285,8 @@ class Walk:
             named[value.name] = tensor
         outputs = walk.run(body, named, self._scope)
         return body_cost(walk.entries, self.findings.roots, outputs, arguments)
+
+
+def _pick(results: Callable[[], list[np.ndarray] | None], position: int) -> np.ndarray | None:
+    made = results()
+    return made[position] if made is not None and position < len(made) else None
