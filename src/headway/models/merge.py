@@ -11,7 +11,7 @@ conversions of network inputs.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -118,13 +118,12 @@ def _elements(size: int, dtype: str) -> int:
     return size * 8 // bits_of(dtype)
 
 
-def _may_follow(layer: Layer, inside: set[int], older: set[int]) -> bool:
+def _may_follow(layer: Layer, inside: set[int], older: Container[int]) -> bool:
     """Whether a layer can be applied to a group's result on its way out."""
     if layer.bounded or (layer.kind is not LayerKind.ELEMENTWISE and layer.op != _REORDERING):
         return False
-    if any(
-        operand.producer not in inside | older for operand in layer.operands if operand.producer is not None
-    ):
+    producers = [operand.producer for operand in layer.operands if operand.producer is not None]
+    if any(producer not in inside and producer not in older for producer in producers):
         return False
     size = _elements(layer.output_bytes, layer.output_dtype)
     return any(
@@ -140,7 +139,6 @@ def _groups(layers: dict[int, Layer]) -> dict[int, int]:
     for head in layers:
         if head in group_of:
             continue
-        older = set(group_of)
         inside = {head}
         committed = {head}
         waiting = list(readers[head])
@@ -148,7 +146,7 @@ def _groups(layers: dict[int, Layer]) -> dict[int, int]:
         seen = set(waiting)
         while waiting and len(inside) - len(committed) < _MAX_FOLLOWERS:
             index = heapq.heappop(waiting)
-            if index in older or not _may_follow(layers[index], inside, older):
+            if index in group_of or not _may_follow(layers[index], inside, group_of):
                 continue
             inside.add(index)
             for reader in readers[index]:
