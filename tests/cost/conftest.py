@@ -47,14 +47,16 @@ class Network:
         pad = kernel // 2
         oy, ox = (height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1
         dims = LoopDims(
-            K=channels_out, C=channels_in, OY=oy, OX=ox, FY=kernel, FX=kernel, stride_y=stride, stride_x=stride,
-            pad_top=pad, pad_left=pad, pad_bottom=pad, pad_right=pad, groups=groups, IY=height, IX=width,
+            K=channels_out, C=channels_in, OY=oy, OX=ox, FY=kernel, FX=kernel,
+            stride_y=stride, stride_x=stride, pad_top=pad, pad_left=pad, pad_bottom=pad, pad_right=pad,
+            groups=groups, IY=height, IX=width,
         )  # fmt: skip
         weights = channels_out * channels_in // groups * kernel * kernel
         self.layers.append(
             Layer(
-                index=len(self.layers), name=f"layer{len(self.layers)}", op="Conv", kind=LayerKind.CONV, dims=dims,
-                macs=dims.macs, vector_ops=channels_out * oy * ox, params=weights, weight_bytes=weights,
+                index=len(self.layers), name=f"layer{len(self.layers)}", op="Conv", kind=LayerKind.CONV,
+                dims=dims, macs=dims.macs, vector_ops=channels_out * oy * ox, params=weights,
+                weight_bytes=weights,
                 operands=tuple(
                     Operand(tensor, size, rows, producer, row_wise) for tensor, size, rows, producer in inputs
                 ),
@@ -101,9 +103,11 @@ class Network:
         index = len(self.layers)
         self.layers.append(
             Layer(
-                index=index, name=f"layer{index}", op=op, kind=kind, dims=dims, macs=macs, vector_ops=vector_ops,
-                params=weights, weight_bytes=weights,
-                operands=tuple(Operand(tensor, size, high, maker, row_wise) for tensor, size, high, maker in inputs),
+                index=index, name=f"layer{index}", op=op, kind=kind, dims=dims, macs=macs,
+                vector_ops=vector_ops, params=weights, weight_bytes=weights,
+                operands=tuple(
+                    Operand(tensor, size, high, maker, row_wise) for tensor, size, high, maker in inputs
+                ),
                 output=f"t{index}", output_bytes=output_bytes, output_rows=rows,
             )
         )  # fmt: skip

@@ -274,8 +274,8 @@ def test_totals_equal_scalesim_computed_for_all_layers_at_once():
 
 
 def test_sram_reads_equal_scalesim():
-    # qkv_proj_L128 on 32x32: 2,359,296 input and 2,359,296 filter reads (OS); 2,359,296 and 589,824 (WS), with
-    # 2,359,296 partial sums written and all but the first fold's read back.
+    # qkv_proj_L128 on 32x32: 2,359,296 input and 2,359,296 filter reads (OS); 2,359,296 and 589,824 (WS),
+    # with 2,359,296 partial sums written and all but the first fold's read back.
     outputs = 128 * 768
     os = array_accesses(128, 768, 768, 32, 32, Dataflow.OUTPUT_STATIONARY)
     ws = array_accesses(128, 768, 768, 32, 32, Dataflow.WEIGHT_STATIONARY)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway.core.block import Mode
-from headway.cost import build_table, input_buffer_rows, systolic_cycles
 from headway.core.device import Dataflow
+from headway.cost import build_table, input_buffer_rows, systolic_cycles
 
 
 def test_input_buffers_of_eight_layers():

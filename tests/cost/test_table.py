@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -106,7 +106,7 @@ def test_options_cost_the_same_when_asked_for(data, network, device):
 def test_fusion_is_not_faster_on_one_core_without_a_memory_limit(data, network, device):
     # Both pay one dispatch; bands pay fill and skew of the array again, and the switch.
     graph = data.draw(networks(network))
-    table = build_table(graph, device(bandwidth=math.inf, **{"sram": data.draw(DEVICES["sram"])}))
+    table = build_table(graph, device(bandwidth=math.inf, sram=data.draw(DEVICES["sram"])))
     for block in range(table.blocks):
         for option in table.stacks(block):
             serial = table.option(Mode.SERIAL, option.first, option.end, option.kinds)
@@ -119,7 +119,7 @@ def test_more_bandwidth_is_never_slower(data, network, device):
     graph = data.draw(networks(network))
     chosen = {name: data.draw(strategy) for name, strategy in DEVICES.items()}
     tables = [build_table(graph, device(bandwidth=b, **chosen)) for b in (1e-3, 1e6, 1e9, 1e11, math.inf)]
-    for slower, faster in zip(tables, tables[1:], strict=False):
+    for slower, faster in pairwise(tables):
         for a, b in product(range(slower.blocks), range(len(slower.kinds))):
             assert faster.serial_s[a][b] <= slower.serial_s[a][b] * (1 + 1e-9)
     for table in tables:

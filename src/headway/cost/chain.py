@@ -141,7 +141,8 @@ def closed_form_cycles(
     longest way through the grid of stages and tiles for unequal ones, then the last tile's write, and never
     less than the traffic takes. Equal to `fused_chain` on a chain with a core per layer, or one core for
     all, while DRAM is not the limit. Where later stages' weights hold up the network input, that is
-    added for each stage by itself, which stays within a few per cent.
+    added for each stage by itself, which stays within 5 % while
+    the bus is at most half busy; a nearly full bus has gaps in which nothing fits, which no closed form sees.
     """
     cycles = per_layer(tile_cycles, len(layers), "tile_cycles")
     stream = convention == "stream"

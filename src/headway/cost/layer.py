@@ -77,12 +77,15 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
 
 
 def _streamed_weights(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
-    """SRAM bytes that weights need to stream past inputs that stay: two columns' worth of the array with all of K, or
-    two array tiles and the partial sums of those columns.
+    """SRAM bytes that weights need to stream past inputs that stay.
+
+    Either two blocks of as many columns as the array has, with all of K, or two array tiles and the partial
+    sums of those columns.
     """
     tall = 2.0 * shapes.K * core.columns * operand_bytes
     partial_sums = (2.0 * core.rows * operand_bytes + _ACCUMULATOR_BYTES * shapes.M) * core.columns
-    return np.minimum(tall, partial_sums)
+    least: Floats = np.minimum(tall, partial_sums)
+    return least
 
 
 def _output_blocks(shapes: Shapes, held: Floats, main: Floats, room: float) -> Floats:

@@ -231,24 +231,30 @@ def pipeline_at(
 
 def pipeline_options(model: Model, pipelines: Pipelines, block: int) -> tuple[Option, ...]:
     """The pipelines that start at a block, without those that another of the same length makes pointless."""
-    options = []
+    kinds = range(len(model.cores))
+    found = []
     for candidates in pipelines:
-        for row in np.flatnonzero(candidates.first == block):
-            if np.isfinite(candidates.time_s[row, candidates.best[row]]):
-                options.append(_option(model, candidates, int(row)))
-    bandwidth = model.device.dram_bandwidth_bytes_s
-    options.sort(
-        key=lambda option: (option.end, option.seconds(bandwidth), option.dram_bytes, len(option.kinds))
-    )
-    kept: list[tuple[Option, Counter[int]]] = []
-    for option in options:
-        cores = Counter(option.kinds)
+        rows = np.flatnonzero(candidates.first == block)
+        columns = (
+            candidates.length[rows],
+            candidates.time_s[rows, candidates.best[rows]],
+            candidates.dram[rows],
+            np.stack([(candidates.kinds[rows] == kind).sum(axis=1) for kind in kinds], axis=1),
+        )
+        for row, length, time, dram, cores in zip(rows.tolist(), *(c.tolist() for c in columns), strict=True):
+            if time < np.inf:
+                found.append((length, time, dram, cores, candidates, row))
+    found.sort(key=lambda entry: entry[:4])
+    kept: list[tuple[int, float, list[int], Candidates, int]] = []
+    for length, _, dram, cores, candidates, row in found:
         if not any(
-            other.end == option.end and other.dram_bytes <= option.dram_bytes and fewer <= cores
-            for other, fewer in kept
+            length == other_length
+            and other_dram <= dram
+            and all(theirs <= ours for theirs, ours in zip(other_cores, cores, strict=True))
+            for other_length, other_dram, other_cores, _, _ in kept
         ):
-            kept.append((option, cores))
-    return tuple(option for option, _ in kept)
+            kept.append((length, dram, cores, candidates, row))
+    return tuple(_option(model, candidates, row) for *_, candidates, row in kept)
 
 
 def _option(model: Model, candidates: Candidates, row: int) -> Option:
