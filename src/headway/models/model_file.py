@@ -44,7 +44,8 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
         where = source.graph.name or "model"
         _require_graph(source, where)
         absent = any(_is_external(tensor) for tensor in _tensors(source.graph))
-        return ModelFile(source, where, "", None, _hash_in_memory(source), source.ByteSize(), not absent, ())
+        content_hash, size = _hash_in_memory(source)
+        return ModelFile(source, where, "", None, content_hash, size, not absent, ())
     path = Path(source)
     where = str(path)
     model = _parse(path)
@@ -173,16 +174,35 @@ def _feed(digest: hashlib._Hash, file: Path) -> None:
             digest.update(chunk)
 
 
-def _hash_in_memory(model: ModelProto) -> str:
+def _hash_in_memory(model: ModelProto) -> tuple[str, int]:
+    """Content hash, and the bytes that it covers.
+
+    Weights are hashed one by one: serialising the whole would copy them several times over, and fails beyond
+    2 GiB.
+    """
     digest = hashlib.sha256()
-    if model.ByteSize() <= _PROTOBUF_LIMIT_BYTES:
-        digest.update(model.SerializeToString(deterministic=True))
-        return digest.hexdigest()
-    # Too large for one message: everything but the weights, then the weights one by one.
-    for node in model.graph.node:
-        digest.update(node.SerializeToString(deterministic=True))
-    for tensor in model.graph.initializer:
-        digest.update(tensor.SerializeToString(deterministic=True))
-    for value in (*model.graph.input, *model.graph.output):
-        digest.update(value.SerializeToString(deterministic=True))
-    return digest.hexdigest()
+    size = 0
+
+    def feed(data: bytes) -> None:
+        nonlocal size
+        digest.update(data)
+        size += len(data)
+
+    graph = model.graph
+    parts = (
+        *model.opset_import,
+        *model.functions,
+        *graph.node,
+        *graph.input,
+        *graph.output,
+        *graph.sparse_initializer,
+    )
+    for part in parts:
+        feed(part.SerializeToString(deterministic=True))
+    for tensor in graph.initializer:
+        if tensor.HasField("raw_data"):
+            feed(f"{tensor.name}:{tensor.data_type}:{list(tensor.dims)}".encode())
+            feed(tensor.raw_data)
+        else:
+            feed(tensor.SerializeToString(deterministic=True))
+    return digest.hexdigest(), size

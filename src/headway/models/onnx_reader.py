@@ -12,7 +12,7 @@ from headway.core.errors import HeadwayError
 from headway.models import runtime
 from headway.models.dimensions import Binding, bind_inputs
 from headway.models.findings import Findings
-from headway.models.functions import without_functions
+from headway.models.functions import with_weights, without_functions
 from headway.models.graph import Graph
 from headway.models.inference import Inference
 from headway.models.layer_list import LayerList
@@ -138,7 +138,7 @@ class _Reading:
             else:
                 try:
                     measured = runtime.measure_shapes(
-                        self._file, self._model, self._binding.inputs, findings.unknown_tensors
+                        self._file, self._whole_model(), self._binding.inputs, findings.unknown_tensors
                     )
                 except runtime.RuntimeRefusal as refusal:
                     cause = str(refusal)
@@ -158,6 +158,11 @@ class _Reading:
             unknown = dict.fromkeys(again.findings.unknown_tensors)
             again.findings.warnings.append(f"sizes not known, layers priced by bounds: {_few(unknown)}")
         return again
+
+    def _whole_model(self) -> ModelProto:
+        if self._model is self._file.model:
+            return self._model
+        return with_weights(self._model, self._file.model)
 
     def _once(self, measured: Mapping[str, Sequence[Shape]], *, fold: bool, trust_declared: bool) -> Walk:
         inference = Inference(self._opsets, self._model.ir_version)
