@@ -7,7 +7,7 @@ import pytest
 
 from headway.core.block import Mode
 from headway.core.device import Dataflow
-from headway.cost import build_table, systolic_cycles
+from headway.cost import ChainLayer, build_table, fused_chain, systolic_cycles
 from headway.cost.chain import longest_way
 
 
@@ -111,3 +111,28 @@ def test_shares_follow_the_speed_of_the_cores(network, device):
     segments = table.segments(table.option(Mode.SPLIT, 0, 1, (0, 0, 1, 1)))
     assert len(segments) == 1
     assert segments[0].compute_s < both.compute_s
+
+
+def test_agrees_with_the_tile_schedule(chain, device):
+    # Without a memory limit, on cores of two kinds. With a layer per stage only the last step of each array
+    # differs, which is not counted; with several the lag inside a stage is a little overrated.
+    described = device(bandwidth=np.inf, switch_s=0.0, dispatch_s=0.0)
+    table = build_table(chain(4), described)
+    arrays = ((32, 32, Dataflow.OUTPUT_STATIONARY), (64, 16, Dataflow.WEIGHT_STATIONARY))
+    layers = [ChainLayer(64, 64, 56, 56, kernel=3, pad=1)] * 4
+    for band_rows in (1, 4, 8):
+        tile = [systolic_cycles(band_rows * 56, 64, 576, *array) + 1 for array in arrays]
+        for kinds, cuts, cores in (
+            ((0, 1, 0, 1), (1, 2, 3), (0, 1, 2, 3)),
+            ((1, 0), (2,), (1, 1, 2, 2)),
+            ((0, 1, 0), (1, 3), (0, 1, 1, 2)),
+        ):
+            option = table.option(Mode.PIPELINE, 0, 4, kinds, cuts, band_rows)
+            by_core = dict(zip(dict.fromkeys(cores), kinds, strict=True))
+            cycles = [tile[by_core[core]] for core in cores]
+            run = fused_chain(layers, cycles, 56 // band_rows, cores, 10**9, 4 * 8)
+            assert option.seconds(np.inf) * 1e9 == pytest.approx(
+                run.latency_cycles, rel=1e-3 if len(kinds) == 4 else 0.05
+            )
+            assert option.link_bytes * 8 == run.link_bits
+            assert option.dram_bytes * 8 == run.dram_bits

@@ -45,6 +45,17 @@ def test_stream_traffic_of_layers_split_over_four_cores():
         split_dram_bits(*bits, cores=4, convention="broadcast")
 
 
+def test_stream_fetches_padded_tiles_of_strided_and_pointwise_inputs():
+    # n padded input tiles and the weights (cost-model.md section 2b): a 7x7 stride 2 stem in tiles of 4 rows
+    # takes 13 x 229 inputs per tile; a 1x1 stride 2 layer touches every other row and column.
+    stem = ChainLayer(3, 64, 224, 224, kernel=7, stride=2, pad=3)
+    run = fused_chain([stem], 100, 28, [0], 64, 32, convention="stream")
+    assert run.read_bits == {"T0": 28 * 13 * 229 * 3 * 8, "W0": 7 * 7 * 3 * 64 * 8}
+    shortcut = ChainLayer(64, 128, 56, 56, kernel=1, stride=2)
+    run = fused_chain([shortcut], 100, 7, [0], 64, 32, convention="stream")
+    assert run.read_bits["T0"] == 28 * 28 * 64 * 8
+
+
 def test_own_convention_counts_every_row_once_and_the_final_write():
     run = fused_chain(CHAIN, 8101, tiles=14, cores=[0] * 4, **SYSTEM)
     map_bits = 56 * 56 * 64 * 8

@@ -74,10 +74,15 @@ class ChainLayer:
         return self.channels_out * self.channels_in // self.groups * self.kernel * self.kernel * self.bits
 
     def padded_input_bits(self, rows: int) -> int:
-        """Bits of the input window of that many output rows, the zeros of the padding included."""
-        high = (rows - 1) * self.stride + self.kernel
-        wide = 1 if self.width == 1 else (self.columns - 1) * self.stride + self.kernel
-        return self.channels_in * high * wide * self.bits
+        """Bits of the input window of that many output rows, the zeros of the padding included.
+
+        As ZigZag counts them: where the stride exceeds the kernel, only rows and columns that are touched.
+        """
+        wide = 1 if self.width == 1 else self._touched(self.columns)
+        return self.channels_in * self._touched(rows) * wide * self.bits
+
+    def _touched(self, count: int) -> int:
+        return count * self.kernel if self.kernel < self.stride else (count - 1) * self.stride + self.kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ from headway.cost.ranges import MAX_LENGTH, Ranges, ranges_of
 from headway.cost.shapes import Bools, Floats, Longs, Shapes, shapes_of
 from headway.models.graph import Graph
 
-# Band counts tried for every stack: enough to come within a few per cent of the best height, and few
-# enough for tables in milliseconds. At most 64 bands, the resolution at which a policy preempts.
+# Band counts tried: enough to come within a few per cent of the best height, and few enough for tables in
+# milliseconds. At most 64 bands, the resolution at which a policy preempts. A pipeline of few bands is never
+# fast, so fewer are tried for it.
 MAX_BANDS = 64
-_TRIED = np.array([1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 38, 56, MAX_BANDS], dtype=np.int64)
+FUSED_COUNTS = np.array([1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 38, 56, MAX_BANDS], dtype=np.int64)
+PIPELINE_COUNTS = np.array([1, 4, 7, 10, 14, 19, 28, 56, MAX_BANDS], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -121,13 +123,13 @@ class Model:
         """Tables for all band counts up to MAX_BANDS: column n - 1 is for n bands."""
         return bands_of(self, np.arange(1, MAX_BANDS + 1))
 
-    def tried_columns(self, last: Longs) -> Longs:
-        """[stack, choice]: columns of `bands` to try for stacks that end with these layers.
+    def columns_of(self, counts: Longs, last: Longs) -> Longs:
+        """[stack, choice]: columns of `bands` nearest to these counts, for stacks that end with those layers.
 
         Ascending band counts that some band height of the last layer gives; repeated where its map is small.
         """
         rows = self.shapes.rows[last][:, None]
-        height = -(-rows // np.minimum(_TRIED, rows))
+        height = -(-rows // np.minimum(counts, rows))
         columns: Longs = -(-rows // height) - 1
         return columns
 
@@ -170,10 +172,10 @@ def bands_of(model: Model, counts: Longs) -> Bands:
     )
 
 
-def bands_asked(model: Model, last: int, band_rows: int | None) -> tuple[Bands, Longs]:
-    """Tables and their columns [1, choice] for one stack: all that are tried, or the one height asked for."""
+def bands_asked(model: Model, counts: Longs, last: int, band_rows: int | None) -> tuple[Bands, Longs]:
+    """Tables and their columns [1, choice] for one stack: the counts to try, or the one height asked for."""
     if band_rows is None:
-        return model.bands, model.tried_columns(np.array([last]))
+        return model.bands, model.columns_of(counts, np.array([last]))
     rows = int(model.shapes.rows[last])
     count = -(-rows // min(band_rows, rows))
     if count <= MAX_BANDS:

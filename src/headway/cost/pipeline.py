@@ -16,7 +16,7 @@ from headway.core.block import Mode, Option
 from headway.core.device import Device
 from headway.cost.chain import longest_way
 from headway.cost.fused import halo_bytes, line_bytes, within
-from headway.cost.model import Bands, Model, bands_asked
+from headway.cost.model import PIPELINE_COUNTS, Bands, Model, bands_asked
 from headway.cost.shapes import Floats, Longs
 
 MAX_STAGES = 4
@@ -82,7 +82,7 @@ def pipelines_of(model: Model, first: Longs, length: Longs) -> Pipelines:
                 np.zeros((0, stages + 1), dtype=np.int64),
             )
         )
-        columns = model.tried_columns(firsts + lengths - 1)
+        columns = model.columns_of(PIPELINE_COUNTS, firsts + lengths - 1)
         pipelines.append(evaluate(model, firsts, lengths, tuples, bounds, model.bands, columns))
     return tuple(pipelines)
 
@@ -212,7 +212,7 @@ def pipeline_at(
         offsets = list(combinations(range(1, length), stages - 1))
     bounds = np.array([(0, *inner, length) for inner in offsets], dtype=np.int64)
     rows = len(bounds)
-    bands, columns = bands_asked(model, end - 1, band_rows)
+    bands, columns = bands_asked(model, PIPELINE_COUNTS, end - 1, band_rows)
     candidates = evaluate(
         model,
         np.full(rows, first),

@@ -10,7 +10,7 @@ import numpy as np
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
 from headway.cost.fused import Stacks, fused_stacks
-from headway.cost.model import Model, bands_asked
+from headway.cost.model import FUSED_COUNTS, Model, bands_asked
 from headway.cost.pipeline import Pipelines, pipeline_at, pipeline_options, pipelines_of
 from headway.cost.ranges import MAX_LENGTH
 from headway.cost.serial import serial_option, serial_runs, serial_segments
@@ -48,7 +48,7 @@ class Table:
         self.kept_bytes: list[list[float]] = model.serial.kept.tolist()
         self.unwritten_bytes: list[list[float]] = model.serial.unwritten.tolist()
         first, length = np.nonzero(model.ranges.fusable)
-        columns = model.tried_columns(first + length - 1)
+        columns = model.columns_of(FUSED_COUNTS, first + length - 1)
         self._stacks = [fused_stacks(model, first, length, kind, model.bands, columns) for kind in kinds]
         self._best_band = [np.argmin(stacks.time_s, axis=1) for stacks in self._stacks]
         self._pipelines: Pipelines = pipelines_of(model, first, length)
@@ -176,7 +176,7 @@ class Table:
             raise ValueError(f"{where}: its layers are not connected with each other inside the range")
 
     def _fused(self, first: int, end: int, kind: int, band_rows: int | None) -> Option:
-        bands, columns = bands_asked(self._model, end - 1, band_rows)
+        bands, columns = bands_asked(self._model, FUSED_COUNTS, end - 1, band_rows)
         stacks = fused_stacks(self._model, np.array([first]), np.array([end - first]), kind, bands, columns)
         column = int(np.argmin(stacks.time_s[0]))
         if not np.isfinite(stacks.time_s[0, column]):
