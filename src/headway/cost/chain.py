@@ -98,8 +98,10 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class ChainRun:
-    """What a run of a chain took. Bits per tensor: T0 is the network input, T1 the first layer's output, W0
-    its weights."""
+    """What a run of a chain took.
+
+    Bits are per tensor: T0 is the network input, T1 the first layer's output, W0 its weights.
+    """
 
     latency_cycles: int
     read_bits: dict[str, int]
@@ -146,8 +148,8 @@ def closed_form_cycles(
     longest way through the grid of stages and tiles for unequal ones, then the last tile's write, and never
     less than the traffic takes. Equal to `fused_chain` on a chain with a core per layer, or one core for
     all, while DRAM is not the limit. Where later stages' weights hold up the network input, that is
-    added for each stage by itself, which stays within 5 % while
-    the bus is at most half busy; a nearly full bus has gaps in which nothing fits, which no closed form sees.
+    added for each stage by itself, which stays within 5 % while the bus is at most half busy; a nearly full
+    bus has gaps in which nothing fits, which no closed form sees.
     """
     cycles = per_layer(tile_cycles, len(layers), "tile_cycles")
     stream = convention == "stream"

@@ -136,8 +136,7 @@ def fused_stacks(
 
 @dataclass(frozen=True, slots=True)
 class _Redone:
-    """Stacks with recomputed halo: SRAM need, share of extra work, compute seconds; one entry per row
-    asked."""
+    """Stacks with recomputed halo: SRAM need, share of extra work and compute seconds, an entry per row."""
 
     sram: Floats
     extra: Floats
@@ -199,8 +198,7 @@ def _back_propagated(model: Model, first: Longs, length: Longs, counts: Longs) -
 
 
 def _reader_tables(model: Model) -> tuple[Bools, Bools]:
-    """[producer, distance]: does the layer that far on read it through its window, or row by row at the
-    side?"""
+    """[producer, distance]: is it read that far on through a window; is it read there row by row?"""
     tables = np.zeros((2, len(model), MAX_LENGTH), dtype=bool)
     for layer in model.graph.layers:
         for position, operand in enumerate(layer.operands):

@@ -19,7 +19,6 @@ class Traffic:
 
     dram: Floats
     sram: Floats
-    band_buffer: Floats  # rows in flight: input window with the next rows, output and side rows
 
 
 def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
@@ -73,7 +72,7 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
         np.where(by_weights <= once, weights_stay, np.inf), np.where(by_inputs <= once, inputs_stay, np.inf)
     )
     need = np.where(gemm, need, shapes.held + band)
-    return Traffic(dram, np.minimum(need, capacity), np.minimum(band, capacity))
+    return Traffic(dram, np.minimum(need, capacity))
 
 
 def _streamed_weights(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
@@ -149,8 +148,7 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
 
 @dataclass(frozen=True, slots=True)
 class _Previous:
-    """How each layer uses the output of the layer before it: bytes read (0 if not at all), and in which
-    role."""
+    """How each layer uses the output of the layer before it; bytes are 0 if it does not."""
 
     bytes: Floats
     is_main: Bools

@@ -144,7 +144,6 @@ class Bands:
     """
 
     counts: Longs
-    height: Longs
     input_sum: Floats  # input buffers with cached halo, side operands included
     fresh: Floats  # new rows of the main input per band
     output: Floats
@@ -163,7 +162,6 @@ def bands_of(model: Model, counts: Longs) -> Bands:
     cycles = [shapes.band_cycles(core, counts[:, None]).T / core.clock_hz for core in model.cores]
     return Bands(
         counts=counts,
-        height=height,
         input_sum=prefix(buffers),
         fresh=new_rows * shapes.main_row_bytes[:, None],
         output=height * shapes.output_row_bytes[:, None],

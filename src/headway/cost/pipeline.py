@@ -25,8 +25,10 @@ _CUT_COLUMN = 7  # stage cuts are balanced on the times of eight bands
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Costs of pipelines: arrays [pipeline, choice of band count] unless said otherwise. time_s is inf if it
-    does not fit."""
+    """Costs of pipelines: arrays [pipeline, choice of band count] unless said otherwise.
+
+    `time_s` is inf where a pipeline does not fit.
+    """
 
     first: Longs  # [pipeline]
     length: Longs  # [pipeline]
@@ -60,8 +62,7 @@ def kind_tuples(device: Device, stages: int) -> Longs:
 
 
 def pipelines_of(model: Model, first: Longs, length: Longs) -> Pipelines:
-    """For each stack and tuple of core types, the pipeline with the best-balanced cuts, in all band counts
-    tried.
+    """The pipeline with the best-balanced cuts for each stack and tuple of core types, in the counts tried.
 
     One entry per number of stages.
     """
@@ -196,8 +197,10 @@ def _between(values: Floats, first: Longs, begin: Longs, end: Longs) -> Floats:
 def pipeline_at(
     model: Model, first: int, end: int, kinds: tuple[int, ...], cuts: tuple[int, ...], band_rows: int | None
 ) -> Option:
-    """One pipeline; without cuts the best of all. Raises ValueError if it does not fit or the cuts make no
-    sense."""
+    """One pipeline; without cuts the best of all.
+
+    Raises ValueError if it does not fit, or if the cuts make no sense.
+    """
     where = f"blocks {first} to {end} of {model.graph.name} as a pipeline over {len(kinds)} cores"
     length, stages = end - first, len(kinds)
     if stages > MAX_STAGES:

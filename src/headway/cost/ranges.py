@@ -1,8 +1,7 @@
 """What crosses the borders of ranges of layers: which ranges can be fused, and what they read and write.
 
 Arrays are indexed [first, offset] or [first, stage start, stage end], offsets counted from the first
-layer; the end of a range is first + offset. Everything is computed for all ranges of up to eight layers at
-once.
+layer; the end of a range is first + offset. All ranges of up to eight layers are computed at once.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ class Ranges:
     inbound: Floats
     waiting: Floats
     side: Floats
-    edges: tuple[tuple[int, ...], ...]  # for each layer the layers it reads row by row
     barrier: tuple[int, ...]  # for each layer the last producer it needs whole, or -1
 
 
@@ -51,7 +49,6 @@ def ranges_of(graph: Graph, shapes: Shapes) -> Ranges:
         inbound=_inbound(graph, shapes),
         waiting=_per_skip(size, span, reads, shapes, waiting=True),
         side=_per_skip(size, span, reads, shapes, waiting=False),
-        edges=edges,
         barrier=barrier,
     )
 
@@ -181,8 +178,7 @@ def _per_skip(size: int, span: int, reads: _Reads, shapes: Shapes, waiting: bool
     """Operands that skip layers inside a range, summed per [first, layer offset].
 
     A skipping operand waits until the layers in between have filled their halo: as a share of the map, the
-    sum of (kernel - stride) / rows of those layers, which is exact on a chain of equal maps and above it
-    otherwise.
+    sum of (kernel - stride) / rows of those layers: exact on a chain of equal maps, too much otherwise.
     """
     share = np.concatenate(([0.0], np.cumsum(shapes.line_rows / shapes.main_rows)))
     total = np.zeros((size, span))
