@@ -38,15 +38,15 @@ class Table:
         self.blocks = len(model)
         self.kinds = model.device.kinds
         kinds = range(len(self.kinds))
-        self.serial_s: list[list[float]] = (self._runs.cold_s + model.device.dispatch_s).tolist()
-        self.serial: list[list[Option]] = [
+        self.serial_s: Sequence[Sequence[float]] = (self._runs.cold_s + model.device.dispatch_s).tolist()
+        self.serial: Sequence[Sequence[Option]] = [
             [serial_option(model, self._runs, block, block + 1, kind) for kind in kinds]
             for block in range(self.blocks)
         ]
-        self.best_s: list[float] = [min(row) for row in self.serial_s]
-        self.remaining_s: list[float] = [*np.cumsum(self.best_s[::-1])[::-1].tolist(), 0.0]
-        self.kept_bytes: list[list[float]] = model.serial.kept.tolist()
-        self.unwritten_bytes: list[list[float]] = model.serial.unwritten.tolist()
+        self.best_s: Sequence[float] = [min(row) for row in self.serial_s]
+        self.remaining_s: Sequence[float] = [*np.cumsum(self.best_s[::-1])[::-1].tolist(), 0.0]
+        self.kept_bytes: Sequence[Sequence[float]] = model.serial.kept.tolist()
+        self.unwritten_bytes: Sequence[Sequence[float]] = model.serial.unwritten.tolist()
         first, length = np.nonzero(model.ranges.fusable)
         columns = model.columns_of(FUSED_COUNTS, first + length - 1)
         self._stacks = [fused_stacks(model, first, length, kind, model.bands, columns) for kind in kinds]
@@ -54,6 +54,7 @@ class Table:
         self._pipelines: Pipelines = pipelines_of(model, first, length)
         self._stack_options: dict[int, tuple[Option, ...]] = {}
         self._pipeline_options: dict[int, tuple[Option, ...]] = {}
+        # Engine and policies ask for the same ranges over and over; answers never change.
         self.option = lru_cache(maxsize=None)(self._option)
         self.segments = lru_cache(maxsize=None)(self._segments)
 
