@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
 
 from headway.core.errors import HeadwayError
-from headway.models import load_model
+from headway.models import load_model, runtime
 
 
 def external(name: str, location: str, offset: int = 0) -> onnx.TensorProto:
@@ -150,3 +151,43 @@ def test_graphs_without_nodes_or_outputs_are_refused(models: Any) -> None:
         load_model(models([], {"x": [1]}, {"x": [1]}))
     with pytest.raises(HeadwayError, match="no outputs"):
         load_model(models([models.node("Relu", ["x"], ["y"])], {"x": [1]}, {}))
+
+
+def test_names_that_are_no_text_are_an_error(models: Any, tmp_path: Path) -> None:
+    whole = models(
+        [models.node("Relu", ["x"], ["y"], name="NAME")], {"x": [1]}, {"y": None}
+    ).SerializeToString()
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(whole.replace(b"NAME", b"\xff\xfe\xfd\xfc"))
+    with pytest.raises(HeadwayError, match="not UTF-8 text"):
+        load_model(path)
+
+
+def test_damage_anywhere_is_an_error_or_a_model(
+    models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise runtime.RuntimeRefusal("not asked here")
+
+    monkeypatch.setattr(runtime, "measure_shapes", refuse)
+    nodes = [
+        models.node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        models.node("Reshape", ["a", "shape"], ["b"]),
+        models.node("Softmax", ["b"], ["y"], axis=-1),
+    ]
+    weights = {"w": models.zeros(2, 3, 3, 3), "shape": np.array([1, -1])}
+    whole = models(nodes, {"x": ["batch", 3, 4, 4]}, {"y": None}, weights, opset=18).SerializeToString()
+    path = tmp_path / "damaged.onnx"
+    rng = np.random.default_rng(0)
+    loaded, messages = 0, []
+    for _ in range(300):
+        data = bytearray(whole)
+        data[rng.integers(len(data))] = rng.integers(256)
+        path.write_bytes(bytes(data))
+        try:
+            loaded += bool(load_model(path).layers)
+        except HeadwayError as error:
+            messages.append(str(error))
+    assert loaded > 0
+    assert messages
+    assert all(str(path) in message for message in messages)

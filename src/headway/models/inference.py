@@ -258,7 +258,10 @@ def shape_value(node: NodeProto, tensor: Tensor, attributes: Mapping[str, Any]) 
         return None
     if node.op_type == "Size":
         return np.asarray(tensor.elements, dtype=np.int64)
-    sizes = tensor.sizes[attributes.get("start", 0) : attributes.get("end", len(tensor.sizes))]
+    start, end = attributes.get("start", 0), attributes.get("end", len(tensor.sizes))
+    if not isinstance(start, int) or not isinstance(end, int):
+        return None
+    sizes = tensor.sizes[start:end]
     return np.asarray(sizes, dtype=np.int64)
 
 

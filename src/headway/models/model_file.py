@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headway.core.errors import HeadwayError
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TensorProto
+    from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 _CHUNK_BYTES: Final = 1 << 20
 _PROTOBUF_LIMIT_BYTES: Final = (1 << 31) - 1
@@ -96,10 +96,48 @@ def _parse(path: Path) -> ModelProto:
 def _require_graph(model: ModelProto, where: str) -> None:
     if not model.HasField("graph") or not (model.ir_version or model.opset_import):
         raise HeadwayError(f"{where}: not an ONNX model: it holds no graph")
+    if not _readable_text(model):
+        raise HeadwayError(f"{where}: names in it are not UTF-8 text: the file is damaged")
     if not model.graph.node:
         raise HeadwayError(f"{where}: the graph has no nodes, so there is nothing to run")
     if not model.graph.output:
         raise HeadwayError(f"{where}: the graph has no outputs, so nothing in it is needed")
+
+
+def _readable_text(model: ModelProto) -> bool:
+    """Whether all names are text; protobuf hands damaged ones out as bytes, or raises."""
+    try:
+        graphs = (model.graph, *model.functions)
+        texts = [entry.domain for entry in model.opset_import]
+        for graph in graphs:
+            texts += _texts(graph)
+    except UnicodeDecodeError:
+        return False
+    return all(isinstance(text, str) for text in texts)
+
+
+def _texts(graph: GraphProto | FunctionProto) -> Iterator[str]:
+    from onnx import GraphProto
+
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            for body in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                yield from _texts(body)
+    if not isinstance(graph, GraphProto):
+        yield from (graph.name, graph.domain, *graph.input, *graph.output, *graph.attribute)
+        return
+    yield graph.name
+    for tensor in _tensors(graph):
+        yield tensor.name
+        for entry in tensor.external_data:
+            yield from (entry.key, entry.value)
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
 
 
 def _is_external(tensor: TensorProto) -> bool:
@@ -156,7 +194,9 @@ def _external_files(model: ModelProto, path: Path) -> tuple[list[Path], list[str
 
 def _inside(location: str, folder: Path, tensor: str, path: Path) -> Path:
     given = location.replace("\\", "/")
-    outside = not given or given.startswith("/") or ".." in given.split("/") or given[1:2] == ":"
+    outside = (
+        not given or "\0" in given or given.startswith("/") or ".." in given.split("/") or given[1:2] == ":"
+    )
     if not outside:
         resolved = (folder / given).resolve()
         outside = not resolved.is_relative_to(folder)

@@ -239,9 +239,12 @@ class Walk:
         if formula is not None:
             try:
                 work = formula(node)
-            except (UnknownShapeError, IndexError, TypeError, ZeroDivisionError):
-                # Sizes that are missing, or attributes that a file lacks: the bound holds in either case.
-                work = analytic_bound(node, "a size that its formula needs is not known")
+            except HeadwayError:
+                raise
+            except (UnknownShapeError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
+                # Sizes that are missing, or attributes that are missing or of the wrong kind: the bound
+                # holds in either case.
+                work = analytic_bound(node, "a size or setting that its formula needs is not known")
                 self.findings.warnings.append(f"{node.label}: {work.note}; priced by an analytic bound")
         else:
             work = analytic_bound(node, "no formula for this operator")
