@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,16 +48,18 @@ class BlockSessions:
     """Sessions for all blocks of a split model with a fixed number of threads each.
 
     Several may be open for one model (a wide lane and narrow ones); they read the same weights. `run_block`
-    may be called from several threads at once, on different buffers. `copied_bytes` is the memory that
-    opening took for these sessions alone, mostly weights that kernels copied to pack them; None where the
-    system does not tell.
+    may be called from several threads at once, on different buffers. `private_bytes` is the memory that
+    opening took for these sessions alone: weights that kernels copied to pack them, and pools of threads;
+    None where the system does not tell.
     """
 
     def __init__(self, split: SplitModel, threads: int, *, spinning: bool = False) -> None:
         self.split = split
         self.threads = threads
         self.identity = next(_IDENTITIES)
-        settings = SessionSettings(threads=threads, optimise=not split.optimised, spinning=spinning)
+        settings = SessionSettings(
+            threads=threads, optimise=not split.optimised, spinning=spinning, shared_arena=True
+        )
         before = _private_bytes()
         self._sessions = [
             open_session(block.path, settings, where=f"{split.where}: {block.name}")
@@ -65,7 +68,7 @@ class BlockSessions:
             for block in split.blocks
         ]
         after = _private_bytes()
-        self.copied_bytes: int | None = None if before is None or after is None else max(0, after - before)
+        self.private_bytes: int | None = None if before is None or after is None else max(0, after - before)
         self._ports = tuple(_ports(block, split.types) for block in split.blocks)
 
     def run_block(self, index: int, buffers: Buffers, options: Any = None) -> None:
@@ -158,8 +161,16 @@ def _ports(block: BlockModel, types: Mapping[str, ValueType]) -> _Ports:
 
 def _private_bytes() -> int | None:
     """Memory of this process that is backed by no file, or None where the system does not tell."""
+    _return_freed_memory()
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), None)
+
+
+def _return_freed_memory() -> None:
+    # The C library keeps what is freed: without this, memory that loading used for a moment would count.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

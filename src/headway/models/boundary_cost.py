@@ -8,14 +8,16 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from headway.models.runtime_session import SessionSettings, session_options
+
 if TYPE_CHECKING:
-    import numpy as np
+    from onnx import ModelProto
 
 _SMALL_ELEMENTS: Final = 1 << 10
 _LARGE_ELEMENTS: Final = 1 << 18
 _COLD_ELEMENTS: Final = 1 << 24  # 64 MiB, more than most last-level caches
 _ROUNDS: Final = 41
-_BURST: Final = 4
+_PRODUCTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +43,19 @@ class BoundaryCost:
 
 @lru_cache(maxsize=8)
 def boundary_cost(threads: int = 1) -> BoundaryCost:
-    """Measure it, once per process and number of threads; it takes about a tenth of a second.
+    """Measure it, once per process and number of threads; it takes about a fifth of a second.
 
-    Two Relu nodes run in one session and in two with a bound buffer between, in turns; the medians of the
-    differences are compared on 4 KiB and on 1 MiB. What else a boundary costs (a buffer that cannot be
-    reused in place) grows with the bytes and is part of the difference on 1 MiB. Of the fixed cost a fifth
-    is counted for each tensor.
+    Eight matrix products, each of about a tenth of a millisecond, run in one session and in eight with bound
+    buffers between, in turns; the median of the differences is the cost of seven boundaries: the calls,
+    waking each session's threads, and what is colder in the caches. What a byte adds is measured alike on
+    two Relu nodes over 1 MiB. Of the fixed cost a fifth is counted for each tensor.
     """
-    import numpy as np
-
-    small = _difference_s(np.ones(_SMALL_ELEMENTS, dtype=np.float32), threads)
-    large = _difference_s(np.ones(_LARGE_ELEMENTS, dtype=np.float32), threads)
+    fixed = _difference_s(_products(), _PRODUCTS, threads) / (_PRODUCTS - 1)
+    large = _difference_s(_relus(_LARGE_ELEMENTS), 2, threads)
+    small = _difference_s(_relus(_SMALL_ELEMENTS), 2, threads)
     return BoundaryCost(
-        fixed_s=0.8 * small,
-        tensor_s=0.2 * small,
+        fixed_s=0.8 * fixed,
+        tensor_s=0.2 * fixed,
         byte_s=max(0.0, large - small) / (4 * (_LARGE_ELEMENTS - _SMALL_ELEMENTS)),
         fetch_byte_s=_fetch_byte_s(),
     )
@@ -72,51 +73,72 @@ def _fetch_byte_s() -> float:
     return min(times) / memory.nbytes
 
 
-def _difference_s(array: np.ndarray, threads: int) -> float:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Nodes in a line, all tensors of one shape."""
+
+    op: str
+    shape: tuple[int, ...]
+    weight_shape: tuple[int, ...] = ()
+
+    def model(self, first: int, end: int) -> ModelProto:
+        """Nodes [first, end) as a model."""
+        import numpy as np
+        from onnx import TensorProto, helper, numpy_helper
+
+        nodes, weights = [], []
+        for index in range(first, end):
+            operands = [f"t{index}"]
+            if self.weight_shape:
+                values = np.full(self.weight_shape, 1.0 / self.weight_shape[0], dtype=np.float32)
+                weights.append(numpy_helper.from_array(values, f"w{index}"))
+                operands.append(f"w{index}")
+            nodes.append(helper.make_node(self.op, operands, [f"t{index + 1}"]))
+        ends = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, self.shape)
+            for name in (f"t{first}", f"t{end}")
+        ]
+        graph = helper.make_graph(nodes, "line", ends[:1], ends[1:], weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _products() -> _Line:
+    return _Line("MatMul", (64, 256), (256, 256))
+
+
+def _relus(elements: int) -> _Line:
+    return _Line("Relu", (elements,))
+
+
+def _difference_s(line: _Line, count: int, threads: int) -> float:
+    """How much longer `count` nodes take in as many sessions than in one; at least a microsecond."""
     import numpy as np
     import onnxruntime
 
-    ort_value = onnxruntime.OrtValue.ortvalue_from_numpy
-    source = ort_value(array)
-    buffers = [ort_value(np.empty_like(array)) for _ in range(2)]
-    whole = [_bound(_session(array.size, 2, threads), source, buffers[1])]
-    halves = [
-        _bound(_session(array.size, 1, threads), source, buffers[0]),
-        _bound(_session(array.size, 1, threads), buffers[0], buffers[1]),
-    ]
+    arrays = [np.ones(line.shape, dtype=np.float32) for _ in range(count + 1)]
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
+    whole = [_bound(line.model(0, count), values[0], values[-1], threads)]
+    parts = [_bound(line.model(i, i + 1), values[i], values[i + 1], threads) for i in range(count)]
     differences = []
     for _ in range(_ROUNDS):
         times = []
-        for chain in (whole, halves):
+        for chain in (whole, parts):
             started = perf_counter()
-            for _ in range(_BURST):
-                for session, binding in chain:
-                    session.run_with_iobinding(binding, None)
+            for session, binding in chain:
+                session.run_with_iobinding(binding, None)
             times.append(perf_counter() - started)
-        differences.append((times[1] - times[0]) / _BURST)
+        differences.append(times[1] - times[0])
     return max(1e-6, median(differences))
 
 
-def _session(elements: int, relus: int, threads: int) -> Any:
+def _bound(model: ModelProto, source: Any, target: Any, threads: int) -> tuple[Any, Any]:
     import onnxruntime
-    from onnx import TensorProto, helper
 
-    from headway.models.runtime_session import SessionSettings, session_options
-
-    nodes = [helper.make_node("Relu", [f"t{i}"], [f"t{i + 1}"]) for i in range(relus)]
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [elements]) for name in ("t0", f"t{relus}")
-    ]
-    graph = helper.make_graph(nodes, "boundary", ends[:1], ends[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return onnxruntime.InferenceSession(
+    session = onnxruntime.InferenceSession(
         model.SerializeToString(),
-        session_options(SessionSettings(threads=threads, optimise=False)),
+        session_options(SessionSettings(threads=threads, optimise=False, shared_arena=True)),
         providers=["CPUExecutionProvider"],
     )
-
-
-def _bound(session: Any, source: Any, target: Any) -> tuple[Any, Any]:
     binding = session.io_binding()
     binding.bind_ortvalue_input(session.get_inputs()[0].name, source)
     binding.bind_ortvalue_output(session.get_outputs()[0].name, target)

@@ -132,6 +132,7 @@ def prepare(
     made = _optimised(whole, workspace, file) if optimise else None
     if isinstance(made, str):
         notes.append(f"the optimised graph cannot be cut, so the original is: {made}")
+    optimised = isinstance(made, tuple)
     if not isinstance(made, tuple):
         made = _as_it_is(file, workspace, shapes if dims is not None else {})
     graph, types, session = made
@@ -151,7 +152,7 @@ def prepare(
         workspace=workspace,
         whole=whole,
         graph=graph,
-        optimised=optimise and not any("cannot be cut" in note for note in notes),
+        optimised=optimised,
         types=MappingProxyType(types),
         sizes_bytes=MappingProxyType(sizes),
         cuts=cuts,
@@ -169,12 +170,16 @@ def _optimised(whole: WholeModel, workspace: Workspace, file: ModelFile) -> _Mad
     from onnx import ModelProto
 
     path = workspace.folder / "optimised.onnx"
-    open_session(
-        whole.path,
-        SessionSettings(optimised_path=str(path), entries=_SAVING),
-        where=whole.where,
-        nodes=file.model.graph.node,
-    )
+    try:
+        open_session(
+            whole.path,
+            SessionSettings(optimised_path=str(path), entries=_SAVING),
+            where=whole.where,
+            nodes=file.model.graph.node,
+        )
+    except HeadwayError as error:
+        open_session(whole.path, SessionSettings(), where=whole.where, nodes=file.model.graph.node)
+        return str(error)  # it runs, but its optimised graph cannot be saved
     try:
         model = ModelProto.FromString(path.read_bytes())
         name_nodes(model.graph)

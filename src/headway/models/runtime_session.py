@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,13 +31,16 @@ class SessionSettings:
 
     `threads` is the number of intra-op threads, the caller's own included. Without `spinning` idle threads
     sleep, so that other lanes get the processor. `optimise` applies all of ONNX Runtime's graph
-    optimisations.
+    optimisations. With `shared_arena` a session takes scratch memory from an arena of the process in place
+    of its own: the blocks of a chain then work in the same memory, which is still in the cache. Measured,
+    that halves what boundaries
+    cost: 1.17 to 1.08 of the whole for MobileNetV2 in 15 blocks on two threads, 1.05 to 1.02 on one.
     """
 
     threads: int = 1
     optimise: bool = True
     spinning: bool = False
-    arena: bool = True
+    shared_arena: bool = False
     profile_prefix: str = ""
     entries: tuple[tuple[str, str], ...] = ()
     optimised_path: str = ""
@@ -53,9 +58,11 @@ def session_options(settings: SessionSettings) -> Any:
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _QUIET
-    options.enable_cpu_mem_arena = settings.arena
     if not settings.spinning:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if settings.shared_arena:
+        _register_arena()
+        options.add_session_config_entry("session.use_env_allocators", "1")
     for key, value in settings.entries:
         options.add_session_config_entry(key, value)
     if settings.profile_prefix:
@@ -64,6 +71,17 @@ def session_options(settings: SessionSettings) -> Any:
     if settings.optimised_path:
         options.optimized_model_filepath = settings.optimised_path
     return options
+
+
+@cache
+def _register_arena() -> None:
+    import onnxruntime
+
+    kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    memory = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+    # A program around this one may have registered its own before; sessions then share that.
+    with suppress(onnxruntime.capi.onnxruntime_pybind11_state.Fail, RuntimeError):
+        onnxruntime.create_and_register_allocator(memory, None)
 
 
 def open_session(
@@ -84,7 +102,7 @@ def open_session(
 
     try:
         return onnxruntime.InferenceSession(
-            str(path), session_options(settings), providers=["CPUExecutionProvider"]
+            str(path), session_options(settings), providers=["CPUExecutionProvider"], enable_fallback=0
         )
     except HeadwayError:
         raise

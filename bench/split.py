@@ -1,0 +1,158 @@
+"""Whole against split: what it costs to run the zoo's models block by block.
+
+Each model runs whole (one ONNX Runtime session, its own optimisations, bound buffers) and as chains of 2,
+4, 8 and 16 blocks and of blocks of the default size, in turns, so that drift of the machine meets all
+alike. Reported is the median over rounds of the ratio of a chain's time to the whole's in the same round.
+All sessions have the same number of threads, spinning off.
+
+    python bench/split.py --threads 2 --seconds 5 --models resnet50,bert_base
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from headway.core.errors import HeadwayError
+from headway.models import zoo
+from headway.models.boundary_cost import boundary_cost
+from headway.models.even import BlockLimits
+from headway.models.node_times import profiled_node_s
+from headway.models.prepared import PreparedModel, prepare
+from headway.models.recomposition import recompose
+from headway.models.runtime_session import SessionSettings
+from headway.models.split import split
+
+COUNTS = (2, 4, 8, 16)
+TARGET_MEDIAN, TARGET_WORST = 1.03, 1.06
+FEWEST_ROUNDS = 9
+
+
+def processor() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def whole_run(prepared: PreparedModel, inputs: dict[str, Any], threads: int) -> Callable[[], None]:
+    """A call that runs the whole model once on bound buffers."""
+    session = prepared.whole.open(SessionSettings(threads=threads))
+    binding = session.io_binding()
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in inputs.items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    outputs = {}
+    for output in session.get_outputs():
+        array = np.empty(output.shape, dtype=np.float32)
+        outputs[output.name] = (array, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        binding.bind_ortvalue_output(output.name, outputs[output.name][1])
+
+    def run(keep: object = (values, outputs)) -> None:
+        session.run_with_iobinding(binding)
+
+    return run
+
+
+def measure(name: str, threads: int, seconds: float, seed: int) -> dict[str, Any]:
+    """Ratios of all chains of one model."""
+    prepared = prepare(zoo.build(name, seed=seed))
+    inputs = prepared.sample(seed)
+    node_s = profiled_node_s(prepared, threads, inputs=inputs)
+    total_s = sum(node_s)
+    chains = {}
+    for count in COUNTS:
+        limits = BlockLimits(target_s=total_s / count, longest_s=total_s, overhead_share=1.0)
+        chains[str(count)] = split(prepared, node_s=node_s, threads=threads, limits=limits)
+    chains["default"] = split(prepared, node_s=node_s, threads=threads)
+    checked = recompose(chains["default"], inputs, threads=threads)
+    runs: dict[str, Callable[[], None]] = {"whole": whole_run(prepared, inputs, threads)}
+    opened = {}
+    for label, chain in chains.items():
+        opened[label] = chain.open(threads)
+        buffers = chain.bind(inputs)
+        runs[label] = lambda sessions=opened[label], buffers=buffers: sessions.run(buffers)
+    for run in runs.values():
+        run()
+        run()
+    times: dict[str, list[float]] = {label: [] for label in runs}
+    labels = list(runs)
+    ends = perf_counter() + seconds
+    gc.disable()
+    while perf_counter() < ends or len(times["whole"]) < FEWEST_ROUNDS:
+        for label in labels:
+            started = perf_counter()
+            runs[label]()
+            times[label].append(perf_counter() - started)
+        labels = [*labels[1:], labels[0]]
+    gc.enable()
+    ratios = {
+        label: median(t / w for t, w in zip(times[label], times["whole"], strict=True)) for label in chains
+    }
+    return {
+        "whole_ms": 1e3 * median(times["whole"]),
+        "ratios": ratios,
+        "blocks": {label: len(chain.blocks) for label, chain in chains.items()},
+        "rounds": len(times["whole"]),
+        "private_mb": (opened["default"].private_bytes or 0) / 1e6,
+        "buffer_mb": chains["default"].plan.total_bytes / 1e6,
+        "bit_equal": checked.bit_equal,
+    }
+
+
+def main() -> None:
+    """Measure and print a table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default="", help="names, comma-separated; all of the zoo by default")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of every session")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of measuring for each model")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and inputs")
+    options = parser.parse_args()
+    names = options.models.split(",") if options.models else list(zoo.names())
+    boundary_cost(options.threads)
+    print(
+        f"{processor()}, {os.cpu_count()} cores, {options.threads} threads a session; "
+        f"ONNX Runtime {onnxruntime.__version__}; seed {options.seed}; {datetime.date.today().isoformat()}\n"
+    )
+    print("Ratio of a chain's time to the whole model's; blocks in brackets where not as many as asked.\n")
+    heads = ["model", "whole ms", *(f"{count} blocks" for count in COUNTS), "default size", "blocks"]
+    heads += ["private MB", "buffers MB", "bit-equal", "rounds"]
+    print("| " + " | ".join(heads) + " |")
+    print("|" + " --- |" * len(heads), flush=True)
+    defaults = []
+    for name in names:
+        try:
+            found = measure(name, options.threads, options.seconds, options.seed)
+        except HeadwayError as error:
+            raise SystemExit(str(error)) from error
+        cells = [name, f"{found['whole_ms']:.2f}"]
+        for count in COUNTS:
+            blocks = found["blocks"][str(count)]
+            cells.append(f"{found['ratios'][str(count)]:.3f}" + ("" if blocks == count else f" ({blocks})"))
+        cells += [f"{found['ratios']['default']:.3f}", str(found["blocks"]["default"])]
+        cells += [f"{found['private_mb']:.1f}", f"{found['buffer_mb']:.1f}"]
+        cells += ["yes" if found["bit_equal"] else "no", str(found["rounds"])]
+        print("| " + " | ".join(cells) + " |", flush=True)
+        defaults.append(found["ratios"]["default"])
+    print(
+        f"\nAt the default size: median {median(defaults):.3f} (target {TARGET_MEDIAN}), "
+        f"worst {max(defaults):.3f} (target {TARGET_WORST})."
+    )
+
+
+if __name__ == "__main__":
+    main()
