@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headway.core.errors import HeadwayError
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
+    from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
 
 _CHUNK_BYTES: Final = 1 << 20
 _PROTOBUF_LIMIT_BYTES: Final = (1 << 31) - 1
@@ -137,7 +137,17 @@ def _texts(graph: GraphProto | FunctionProto) -> Iterator[str]:
         yield sparse.values.name
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        yield from _symbols(value.type)
+
+
+def _symbols(kind: TypeProto) -> Iterator[str]:
+    """Names of dimensions in a type, those of what sequences and optionals hold included."""
+    if kind.HasField("sequence_type"):
+        yield from _symbols(kind.sequence_type.elem_type)
+    elif kind.HasField("optional_type"):
+        yield from _symbols(kind.optional_type.elem_type)
+    else:
+        yield from (dim.dim_param for dim in kind.tensor_type.shape.dim)
 
 
 def _is_external(tensor: TensorProto) -> bool:
