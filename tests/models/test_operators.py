@@ -358,3 +358,24 @@ def test_values_of_constant_nodes_count_as_weights_unless_single(models: Any) ->
         models.node("Mul", ["a", "half"], ["y"]),
     ]
     assert load_model(models(nodes, {"x": [1, 4]}, {"y": None})).params == 16
+
+
+@pytest.mark.parametrize(
+    ("op", "order", "shape"),
+    [
+        ("QLinearGlobalAveragePool", ["x", "s", "z", "s", "z"], [1, 3, 1, 1]),
+        ("QLinearAdd", ["x", "s", "z", "x", "s", "z", "s", "z"], [1, 3, 4, 4]),
+        ("QLinearLeakyRelu", ["x", "s", "z", "s", "z"], [1, 3, 4, 4]),
+    ],
+)
+def test_contributed_operators_on_bytes_need_no_run(
+    op: str, order: list[str], shape: list[int], single: Single
+) -> None:
+    weights = {"s": np.float32(0.1), "z": np.int8(0)}
+    model = single(
+        op, {"x": [1, 3, 4, 4]}, weights, order=order, domain=MICROSOFT, types={"x": TensorProto.INT8}
+    )
+    graph = load_model(model)
+    assert graph.warnings == ()
+    assert graph.outputs["y0"] == tuple(shape)
+    assert (graph.layers[0].output_bytes, graph.layers[0].output_dtype) == (int(np.prod(shape)), "int8")

@@ -8,6 +8,7 @@ Operators that ONNX has no schema for are inferred as the standard operator they
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headway.models.dtypes import dtype_name, dtype_number, is_float
@@ -139,15 +140,21 @@ class Inference:
         from onnx import checker, defs, numpy_helper, shape_inference
 
         stand_in = self._stand_in(node)
-        node = stand_in or node
         if stand_in is not None:
-            inputs = [inputs[position] if position < len(inputs) else None for position in _positions(node)]
+            positions = [int(name[1:]) for name in stand_in.input]
+            taken = [inputs[position] if position < len(inputs) else None for position in positions]
+            if stand_in.op_type.endswith("Linear"):
+                return self.output_types(stand_in, taken)
+            # The standard operator may not take quantised types, and its shape rule does not ask for them.
+            floats = [None if tensor is None else replace(tensor, dtype="float32") for tensor in taken]
+            dtype = _result_dtype(node, inputs)
+            return [found and (dtype, found[1], found[2]) for found in self.output_types(stand_in, floats)]
         if not defs.has(node.op_type, self.opsets.get(node.domain, 1), node.domain):
             return [None] * len(node.output)
         schema = self._schema(node)
         node = _known_attributes(node, schema)
         types, data = {}, {}
-        for name, tensor in zip(_names(node), inputs, strict=False):
+        for name, tensor in zip(node.input, inputs, strict=False):
             if tensor is None or not name:
                 continue
             types[name] = type_of(tensor)
@@ -207,12 +214,11 @@ def _known_attributes(node: NodeProto, schema: OpSchema) -> NodeProto:
     return copy
 
 
-def _positions(stand_in: NodeProto) -> list[int]:
-    return [int(name[1:]) for name in stand_in.input]
-
-
-def _names(node: NodeProto) -> list[str]:
-    return list(node.input)
+def _result_dtype(node: NodeProto, inputs: Sequence[Tensor | None]) -> str:
+    """Type that a contributed operator makes: its first input's, unless it dequantises."""
+    first = inputs[0] if inputs else None
+    dequantises = node.op_type == "MatMulIntegerToFloat" or (node.op_type == "QGemm" and len(inputs) < 8)
+    return "float32" if first is None or dequantises else first.dtype
 
 
 def reshape_problem(node: NodeProto, before: Tensor | None, after: Tensor | None) -> str:
