@@ -51,9 +51,7 @@ def prepare(utilisation: float, requests: int) -> wiring.Prepared:
     """The load at a utilisation: arrival rates such that the cores are busy that share of the time."""
     probe = wiring.prepare(scenario(utilisation, 1, None))
     cores = len(probe.device.cores)
-    rates = {
-        load.model: utilisation * cores / len(MODELS) / load.isolated_s for load in probe.loads
-    }
+    rates = {load.model: utilisation * cores / len(MODELS) / load.isolated_s for load in probe.loads}
     return wiring.prepare(scenario(utilisation, requests, rates))
 
 
@@ -97,8 +95,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--policy", default="edf")
     options = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, {platform.system()}, Python {sys.version.split()[0]},")
-    print(f"SimPy {simpy.__version__}, {date.today()}, seed 0, {options.requests} requests, policy {options.policy}\n")
+    print(
+        f"{platform.processor() or platform.machine()}, {platform.system()}, Python {sys.version.split()[0]},"
+    )
+    print(
+        f"SimPy {simpy.__version__}, {date.today()}, seed 0, {options.requests} requests,"
+        f" policy {options.policy}\n"
+    )
     print("| utilisation | Headway layers/s | Headway requests/s | SimPy layers/s | ratio (median) |")
     print("| --- | --- | --- | --- | --- |")
     for utilisation in UTILISATIONS:

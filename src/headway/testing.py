@@ -145,7 +145,8 @@ class ToyTable:
         kind = option.kinds[0]
         return [
             Segment(
-                block, block + 1, 0.0, self._costs[block][0] * self._scale[kind], self._costs[block][1], self._steps,
+                block, block + 1, 0.0, self._costs[block][0] * self._scale[kind], self._costs[block][1],
+                self._steps,
                 energy_pj=self._costs[block][1], macs=1.0,
             )
             for block in range(option.first, option.end)
@@ -203,13 +204,13 @@ def play(
     contention: Contention | None = None,
     noise: Mapping[int, Sequence[float]] | None = None,
 ) -> Rows:
-    """Simulate requests under a policy and return the log; `noise` gives factors per block for request ids."""
+    """Simulate requests under a policy and return the log; `noise` has factors per block by request id."""
     rule = contention or MaxMinFair(device.dram_bandwidth_bytes_s)
     rows = Rows()
     engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, rows)
     factors = noise or {}
     simulation = Simulation(
-        engine, Listed(requests), device, dict(tables), rule, lambda r: factors.get(r.id, (1.0,) * r.blocks)
+        engine, Listed(requests), device, tables, rule, lambda r: factors.get(r.id, (1.0,) * r.blocks)
     )
     simulation.run()
     return rows

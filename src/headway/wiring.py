@@ -21,6 +21,7 @@ from headway.models.graph import Graph
 from headway.policies import describe, make, names
 from headway.predict.analytic import AnalyticEstimator
 from headway.record.log import ArrowLog, LogTable, MemoryLog, read_log
+from headway.record.outputs import policy_folders
 from headway.sim.driver import Simulation
 from headway.sim.noise import LogNormalNoise
 from headway.workload.arrivals import stream
@@ -108,7 +109,9 @@ def prepare(scenario: Scenario, on_step: Step | None = None) -> Prepared:
             say(f"reading {key}")
             graph = _load(scenario, position, tenant)
             if not graph.layers:
-                raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {key} has no layers to run")
+                raise HeadwayError(
+                    f"{scenario.where('tenants', position, 'model')}: {key} has no layers to run"
+                )
             graphs[key] = merge(at_width(graph, device.operand_bytes))
             say(f"pricing {key} on {device.name}")
             tables[key] = build_table(graphs[key], device)
@@ -151,10 +154,8 @@ def compare(
 ) -> dict[str, LogTable]:
     """Simulate the same arrivals and the same noise under several policies."""
     require_policies(policies)
-    return {
-        name: simulate(prepared, name, None if out is None else out / folder_name(name), on_reply)
-        for name in policies
-    }
+    folders = policy_folders(out, policies) if out is not None else {}
+    return {name: simulate(prepared, name, folders.get(name), on_reply) for name in policies}
 
 
 def known_policies() -> dict[str, str]:
@@ -166,11 +167,6 @@ def require_policies(policies: Sequence[str]) -> None:
     """Raise HeadwayError, naming those that exist, if one of the names is unknown."""
     for name in policies:
         make(name)
-
-
-def folder_name(policy: str) -> str:
-    """A policy's name as the name of a folder."""
-    return policy.replace(":", "-")
 
 
 def _model_key(tenant: Tenant) -> str:

@@ -33,7 +33,9 @@ def first_on(core, blocks=None, mode=Mode.SERIAL, **more):
     def answer(view):
         request = view.ready[0]
         cores = tuple(view.device.cores[c] for c in (core if isinstance(core, tuple) else (core,)))
-        return [Dispatch((request,), blocks or range(request.next_block, request.blocks), cores, mode, **more)]
+        return [
+            Dispatch((request,), blocks or range(request.next_block, request.blocks), cores, mode, **more)
+        ]
 
     return answer
 
@@ -64,13 +66,16 @@ def test_all_events_of_one_instant_are_applied_before_one_decide():
     ("answer", "cause"),
     [
         (first_on(0, range(1, 2)), "stands at block 0"),
-        (first_on(0, range(0, 3)), "stands at block 0 of 2"),
+        (first_on(0, range(3)), "stands at block 0 of 2"),
         (first_on((0, 0)), "one core twice"),
         (first_on((0, 1)), "cannot run"),
         (first_on(0, mode=Mode.SPLIT), "without declaring"),
         (lambda view: [Wake(view.now)], "not after now"),
         (lambda view: ["nonsense"], "accepted: Dispatch"),
-        (lambda view: [Dispatch((view.ready[0], view.ready[0]), range(2), view.device.cores[:1])], "one per run"),
+        (
+            lambda view: [Dispatch((view.ready[0], view.ready[0]), range(2), view.device.cores[:1])],
+            "one per run",
+        ),
         (lambda view: [*first_on(0)(view), *first_on(1)(view)], "is running, not ready"),
     ],
 )
@@ -215,9 +220,9 @@ def test_an_impossible_transition_tells_the_story_of_the_request():
 def test_outputs_kept_in_sram_save_the_next_run_on_that_core_their_read():
     # Two runs of one block each on core 0: the second finds 4e5 of its 1e6 bytes in SRAM.
     blocks = ((1 * MS, 1e6), (1 * MS, 1e6))
-    policy = Scripted(first_on(0, range(0, 1)), first_on(0, range(1, 2)))
+    policy = Scripted(first_on(0, range(1)), first_on(0, range(1, 2)))
     log = play(policy, *scene(0.0, blocks=blocks, cores=2, kept=4e5))
     assert [r.dram_bytes for r in log.of("progress")] == [pytest.approx(1e6), pytest.approx(6e5)]
-    policy = Scripted(first_on(0, range(0, 1)), first_on(1, range(1, 2)))
+    policy = Scripted(first_on(0, range(1)), first_on(1, range(1, 2)))
     log = play(policy, *scene(0.0, blocks=blocks, cores=2, kept=4e5))
     assert [r.dram_bytes for r in log.of("progress")] == [pytest.approx(1e6), pytest.approx(1e6)]

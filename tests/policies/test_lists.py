@@ -13,10 +13,14 @@ def scene(*requests, cores=1, kinds=None, **tables):
     """Requests as (model, arrival ms, relative deadline ms)."""
     device = toy_device(cores, kinds=kinds)
     made = {name: ToyTable(device, blocks, **more) for name, (blocks, more) in tables.items()}
-    return device, made, [
-        toy_request(i, model, made, arrival_s=at * MS, deadline_s=(at + due) * MS)
-        for i, (model, at, due) in enumerate(requests)
-    ]
+    return (
+        device,
+        made,
+        [
+            toy_request(i, model, made, arrival_s=at * MS, deadline_s=(at + due) * MS)
+            for i, (model, at, due) in enumerate(requests)
+        ],
+    )
 
 
 SHORT = ([(1 * MS, 0.0)], {})
@@ -34,7 +38,9 @@ def test_fcfs_serves_in_order_of_arrival_and_never_preempts():
 
 
 def test_sjf_serves_the_least_remaining_work_first_whatever_the_deadlines():
-    log = play(make("sjf"), *scene(("long", 0, 10), ("long", 1, 20), ("short", 2, 99), long=LONG, short=SHORT))
+    log = play(
+        make("sjf"), *scene(("long", 0, 10), ("long", 1, 20), ("short", 2, 99), long=LONG, short=SHORT)
+    )
     assert order(log) == [0, 2, 1]
 
 

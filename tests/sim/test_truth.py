@@ -1,5 +1,7 @@
 """Bandwidth is shared as a fluid, runs are re-timed when co-runners change."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,9 +63,7 @@ def test_noise_stretches_compute_but_not_bytes():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    blocks=st.lists(
-        st.tuples(st.floats(1e-5, 1e-2), st.floats(0.0, 2e7)), min_size=1, max_size=4
-    ),
+    blocks=st.lists(st.tuples(st.floats(1e-5, 1e-2), st.floats(0.0, 2e7)), min_size=1, max_size=4),
     arrivals=st.lists(st.floats(0.0, 2e-2), min_size=1, max_size=12),
     cores=st.integers(1, 3),
     name=st.sampled_from(["fcfs", "sjf", "edf", "laxity", "lucas", "lucas:lbl", "lucas:scf", "lucas:mcf"]),
@@ -89,7 +89,7 @@ def test_work_bytes_and_cores_are_conserved_under_every_policy(blocks, arrivals,
     busy = sorted(
         (int(core), row.start_s, row.time_s) for row in log.of("progress") for core in row.cores.split("+")
     )
-    for (core, _, end), (next_core, start, _) in zip(busy, busy[1:], strict=False):
+    for (core, _, end), (next_core, start, _) in pairwise(busy):
         assert core != next_core or start >= end - 1e-12
     for row in log.of("progress"):
         span = row.time_s - row.start_s
@@ -112,4 +112,7 @@ def test_the_same_requests_give_the_same_log():
 
 
 def test_max_min_fair_never_exceeds_capacity():
-    assert sum(d * r for d, r in zip([1e9, 5e8, 1e8], MaxMinFair(1e9).rates([1e9, 5e8, 1e8]), strict=True)) <= 1e9 + 1
+    assert (
+        sum(d * r for d, r in zip([1e9, 5e8, 1e8], MaxMinFair(1e9).rates([1e9, 5e8, 1e8]), strict=True))
+        <= 1e9 + 1
+    )

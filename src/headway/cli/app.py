@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headway.cli import hardware, inspect, schema, simulate, zoo
 from headway.core.errors import HeadwayError
 
 EXIT_USAGE = 2
@@ -39,6 +40,10 @@ def _common_options(
     # The callback of --version does its work; without commands of its own this function still
     # makes Typer treat the application as a group.
     del version
+
+
+for _group in (simulate, inspect, hardware, zoo, schema):
+    _group.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

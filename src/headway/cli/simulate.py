@@ -36,9 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def simulate_command(
     scenario: ScenarioFile,
-    policy: Annotated[
-        str | None, typer.Option("--policy", help="Instead of the scenario's policy.")
-    ] = None,
+    policy: Annotated[str | None, typer.Option("--policy", help="Instead of the scenario's policy.")] = None,
     out: Out = None,
     seed: Seed = None,
     policy_file: PolicyFile = None,
@@ -111,8 +109,10 @@ def _run(prepared: Prepared, policies: list[str], out: Path | None, *, comparing
     else:
         console.print(table.tenants(summaries[policies[0]]))
     if out is not None:
-        written = outputs.write_outputs(out, logs)
-        console.print(f"Results: {written.results}\nReport:  {written.report}", soft_wrap=True, highlight=False)
+        written = outputs.write_outputs(out, logs, summaries)
+        console.print(
+            f"Results: {written.results}\nReport:  {written.report}", soft_wrap=True, highlight=False
+        )
 
 
 @contextmanager

@@ -216,7 +216,7 @@ class Engine:
         del self.ready[at]
 
     def _release(self, run: Run, end_block: int | None) -> None:
-        """Free a run's cores; `end_block` is given if it ended at a block's end, so that its output may stay."""
+        """Free a run's cores; `end_block` is given if it ended at a block's end: its output may stay."""
         del self.running[run.id]
         for request in run.requests:
             del self.run_of[request.id]

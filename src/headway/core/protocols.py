@@ -44,11 +44,11 @@ class CostTable(Protocol):
     ]  # [block][kind], DRAM writes saved if only the next block, run there next, reads the output
 
     def stacks(self, block: int) -> Sequence[Option]:
-        """Every fused stack on one core that starts there, fits, and moves fewer bytes than its serial run."""
+        """Every fused stack on one core that starts there, fits, and saves bytes over its serial run."""
         ...
 
     def pipelines(self, block: int) -> Sequence[Option]:
-        """The pipelines over several cores that start there and fit; stage cuts and band height are chosen."""
+        """The pipelines over several cores that start there and fit, stage cuts and band height chosen."""
         ...
 
     def option(
@@ -91,7 +91,7 @@ class Contention(Protocol):
     """What co-runners do to each other, used by belief and truth alike."""
 
     def rates(self, demands: Sequence[float]) -> list[float]:
-        """The share of full speed at which each run advances, in (0, 1], given the bytes/s it would take at full speed."""
+        """The share of full speed, in (0, 1], of each run, given the bytes/s it would take at full speed."""
         ...
 
 
@@ -159,7 +159,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A request that its source decided not to send (the child of a dropped parent): counted and logged as dropped."""
+    """A request that is not sent (the child of a dropped parent): counted and logged as dropped."""
 
     request: Request
     reason: str
@@ -222,7 +222,7 @@ class View(Protocol):
         ...
 
     def bandwidth_free(self) -> float:
-        """DRAM bytes per second that the running set does not ask for; negative if it asks for more than there is."""
+        """DRAM bytes per second that the running set does not ask for; negative if it asks for more."""
         ...
 
     def memory_free(self, core: Core) -> float:

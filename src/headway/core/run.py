@@ -32,11 +32,12 @@ class Outcome(StrEnum):
 class Run:
     """What a Dispatch became. Policies read it; only the engine changes it.
 
-    `expected_end_s`, `block_end_s` (end of the segment that runs now) and `step_s` (time between two safe
-    points) are beliefs, revised at every safe point. `spill_bytes` is what a stop at a band boundary must
-    write, `bandwidth_bytes_s` the memory traffic it wants per second. `resumed` is the share of the first
-    segment that an earlier, stopped run already did. `extra_dram_bytes` is what the residency ledger adds to the first segment (write-backs of others,
-    reloads) or saves (inputs still in SRAM: negative). `stopping` holds how it was asked to stop.
+    `expected_end_s`, `block_end_s` (end of the segment that runs now) and `step_s` (time between two
+    safe points) are beliefs, revised at every safe point. `spill_bytes` is what a stop at a band
+    boundary must write, `bandwidth_bytes_s` the memory traffic it wants per second. `resumed` is the
+    share of the first segment that an earlier, stopped run already did. `extra_dram_bytes` is what the
+    residency ledger adds to the first segment, or saves (inputs still in SRAM: negative). `stopping`
+    holds how it was asked to stop.
     """
 
     id: int

@@ -31,13 +31,28 @@ WEIGHT_BLOCKING = 1.0
 class Pressure:
     """What is scarce at this decision, kept up to date as runs are launched."""
 
-    __slots__ = ("_demand", "_ready", "_running", "bandwidth", "fair_share", "idle", "psi", "q")
+    __slots__ = (
+        "_demand",
+        "_ready",
+        "_running",
+        "bandwidth",
+        "fair_share",
+        "idle",
+        "next_free_s",
+        "psi",
+        "q",
+    )
 
-    def __init__(self, view: View, ready: int) -> None:
+    def __init__(self, view: View) -> None:
         self.bandwidth = view.device.dram_bandwidth_bytes_s
         self._demand = self.bandwidth - view.bandwidth_free()
         self._running = len(view.running)
-        self._ready = ready
+        self._ready = len(view.ready)
+        self.next_free_s = [float("inf")] * len(view.device.kinds)
+        for run in view.running:
+            for core in run.cores:
+                kind = view.device.kind_of[core.index]
+                self.next_free_s[kind] = min(self.next_free_s[kind], run.expected_end_s - view.now)
         self._update(len(view.idle))
 
     def launch(self, option: Option, idle: int) -> None:
@@ -64,25 +79,28 @@ class Pressure:
 def cheapest(
     request: Request,
     candidates: Iterable[Option],
+    *,
+    laxity_s: float,
+    remaining_s: float,
+    blocking_s: float | None,
     idle: list[Core],
     pressure: Pressure,
-    blocking_s: float | None,
     view: View,
 ) -> tuple[Option, tuple[Core, ...]] | None:
     """The candidate of least priced cost per unit of plain work, with its cores; None if none is worth it.
 
-    `blocking_s` is the least laxity of the other savable requests (None if there is none): a candidate
-    whose safe points lie further apart pays for the difference. Ties go to fewer cores, then fewer blocks,
-    then the earlier candidate.
+    `laxity_s` and `remaining_s` are the request's. `blocking_s` is the least laxity of the other savable
+    requests (None if there is none): a candidate whose safe points lie further apart pays for the
+    difference. Ties go to fewer cores, then fewer blocks, then the earlier candidate.
     """
     table, kind_of = view.table(request), view.device.kind_of
     by_kind: dict[int, list[Core]] = {}
     for core in idle:
         by_kind.setdefault(kind_of[core.index], []).append(core)
     share, q = pressure.fair_share, pressure.q
-    reference = _reference(table, request.next_block, share)
-    laxity_s = request.key[0] - view.now
-    remaining_s = table.remaining_s[request.next_block]
+    plain = _PlainRun(table, request.next_block, share)
+    costs = table.serial_s[request.next_block]
+    patience_s = pressure.next_free_s[costs.index(min(costs))]
     urgency = 1.0 if laxity_s <= 0.0 else min(1.0, 0.5 * remaining_s / laxity_s)
     best: tuple[float, int, int] | None = None
     found: tuple[Option, tuple[Core, ...]] | None = None
@@ -101,9 +119,11 @@ def cheapest(
             extra += view.extra_dram_bytes(request, option.first, option.mode, cores)
         seconds = option.fixed_s + max(option.compute_s * left, (option.dram_bytes * left + extra) / share)
         area = width * seconds
-        plain_s = reference(option.end)
+        plain_s = plain.until(option.end)
         base = GAMMA if width == 1 or q < 0.5 else GAMMA_PIPELINE_SCARCE
-        if area > (base + (width - base) * max(0.0, 1.0 - 2.0 * q)) * plain_s:
+        if area > (base + (width - base) * max(0.0, 1.0 - 2.0 * q)) * plain_s and (
+            width > 1 or not 0.0 <= laxity_s < patience_s
+        ):
             continue
         saves = option.dram_bytes < WORTHWHILE * option.serial_dram_bytes
         if option.mode is not Mode.SERIAL and not saves:
@@ -128,7 +148,7 @@ def cheapest(
 def fits_idle(
     option: Option, by_kind: dict[int, list[Core]], request: Request, view: View
 ) -> tuple[Core, ...] | None:
-    """Idle cores of the kinds an option needs, or None. A serial run prefers the core that holds its input."""
+    """Idle cores of the kinds an option needs, or None; for a serial run, the core that holds its input."""
     if len(option.kinds) == 1:
         cores = by_kind.get(option.kinds[0])
         if not cores:
@@ -150,8 +170,8 @@ def fits_idle(
     return tuple(taken)
 
 
-class _reference:
-    """Seconds that blocks [first, end) would take now run plainly: each layer on its best core, outputs kept."""
+class _PlainRun:
+    """Seconds that blocks would take now run plainly: each layer on its best core, outputs kept."""
 
     __slots__ = ("_first", "_share", "_sums", "_table")
 
@@ -159,7 +179,8 @@ class _reference:
         self._table, self._first, self._share = table, first, share
         self._sums = [0.0]
 
-    def __call__(self, end: int) -> float:
+    def until(self, end: int) -> float:
+        """Seconds from the first block to before `end`."""
         sums, table, share = self._sums, self._table, self._share
         while len(sums) <= end - self._first:
             block = self._first + len(sums) - 1

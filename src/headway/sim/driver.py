@@ -6,7 +6,7 @@ equals the one scheduled first. All events of one instant go to the engine toget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from headway.core.device import Device
@@ -40,7 +40,7 @@ class Simulation:
         engine: Engine,
         source: Source,
         device: Device,
-        tables: dict[str, CostTable],
+        tables: Mapping[str, CostTable],
         contention: Contention,
         noise: Noise,
         on_reply: Callable[[Reply], None] | None = None,
@@ -86,8 +86,8 @@ class Simulation:
             truth.settle(now)
         if engine.requests:
             raise Stalled(
-                f"the policy has stalled at {self.now:.6f} s: {len(engine.ready)} requests wait, nothing runs, "
-                "no wake is set and no arrival is to come"
+                f"the policy has stalled at {self.now:.6f} s: {len(engine.ready)} requests wait,"
+                " nothing runs, no wake is set and no arrival is to come"
             )
         engine.sink.add(LogRow(self.now, "end"))
         return self.now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headway.core.block import Segment
 from headway.core.device import Device
@@ -70,7 +70,7 @@ class FluidTruth:
     def __init__(
         self,
         device: Device,
-        tables: dict[str, CostTable],
+        tables: Mapping[str, CostTable],
         contention: Contention,
         noise: Noise,
         schedule: Callable[[float, Active, int], None],
@@ -131,7 +131,7 @@ class FluidTruth:
         self._stale.append(active)
 
     def end_segment(self, active: Active, now: float) -> SafePoint | Finish:
-        """The present segment of a run ended: say what was done, and go on to the next one if there is one."""
+        """The present segment of a run ended: say what was done, and go on to the next if there is one."""
         self._advance(active, now)
         segment = active.segments[active.at]
         run = active.run
