@@ -408,6 +408,27 @@ def int8_convolution() -> onnx.ModelProto:
 
 
 @hard_graph
+def convolution_on_integers() -> onnx.ModelProto:
+    rng = np.random.default_rng(0)
+    scale = numpy_helper.from_array(np.float32(0.02), "scale")
+    zero = numpy_helper.from_array(np.uint8(128), "zero")
+    wzero = numpy_helper.from_array(np.int8(0), "wzero")
+    values = [
+        numpy_helper.from_array(rng.integers(-100, 100, (16, 16, 3, 3), dtype=np.int8), name)
+        for name in ("w1", "w2")
+    ]
+    quantised = ["scale", "zero"]
+    nodes = [
+        node("QuantizeLinear", ["x", *quantised], ["a"]),
+        node("QLinearConv", ["a", *quantised, "w1", "scale", "wzero", *quantised], ["b"], pads=[1, 1, 1, 1]),
+        node("QLinearConv", ["b", *quantised, "w2", "scale", "wzero", *quantised], ["c"], pads=[1, 1, 1, 1]),
+        node("DequantizeLinear", ["c", *quantised], ["y"]),
+    ]
+    inputs, outputs = [info("x", [1, 16, 8, 8])], [info("y", [1, 16, 8, 8])]
+    return model(nodes, inputs, outputs, [scale, zero, wzero, *values])
+
+
+@hard_graph
 def old_operator_set() -> onnx.ModelProto:
     nodes = [
         node("Relu", ["x"], ["a"]),

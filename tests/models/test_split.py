@@ -167,6 +167,45 @@ def test_optimised_graph_that_cannot_be_cut_gives_way_to_the_original(
     assert recompose(chain).equal
 
 
+def test_packed_weights_that_cannot_be_read_again_give_way_to_plain_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # ONNX Runtime 1.32 writes such files for some QLinearConv: a packed part of no bytes is then "past the
+    # end".
+    read_optimised = prepared_module._read_optimised
+
+    def refuse_packed(path: Path, *others: Any) -> Any:
+        if b"prepacked_0" in path.read_bytes():
+            raise HeadwayError("unexpected end of file")
+        return read_optimised(path, *others)
+
+    assert (
+        b"prepacked_0"
+        in (prepare(cuttable.wide_products(2, 64)).workspace.folder / "optimised.onnx").read_bytes()
+    )
+    monkeypatch.setattr(prepared_module, "_read_optimised", refuse_packed)
+    prepared = prepare(cuttable.wide_products(2, 64))
+    assert prepared.optimised
+    assert any("each session copies them" in note for note in prepared.notes)
+    assert recompose(split(prepared, [1, 2])).bit_equal
+
+
+def test_blocks_are_even_by_estimate_where_made_up_inputs_do_not_run() -> None:
+    lengths = cuttable.model(
+        [cuttable.node("Reshape", ["x", "shape"], ["a"]), cuttable.node("Relu", ["a"], ["y"])],
+        [cuttable.info("x", [6]), cuttable.info("shape", [2], TensorProto.INT64)],
+        [cuttable.info("y", None)],
+    )
+    chain = split(lengths)
+    assert any("made-up inputs do not run" in note for note in chain.notes)
+    assert all(seconds > 0 for seconds in chain.node_s)
+    good = {"x": np.ones(6, dtype=np.float32), "shape": np.array([2, 3])}
+    assert chain.run(good)["y"].shape == (2, 3)
+    assert not any("made-up" in note for note in split(lengths, sample=good).notes)
+    with pytest.raises(HeadwayError, match="could not run"):
+        split(lengths, sample={**good, "shape": np.array([5, 5])})
+
+
 def test_random_operators_are_not_compared_and_named() -> None:
     dice = cuttable.model(
         [

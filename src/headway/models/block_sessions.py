@@ -26,7 +26,7 @@ class BlockModel:
     `inputs` are made by earlier blocks, `request_inputs` are brought by the request; `overridable` are
     weights here that a request may replace. `outputs` go to later blocks or are results. `crossing_bytes`
     cross the cut at its end, `live_bytes` count what the request then holds besides (inputs still needed,
-    results already made).
+    results already made); None where a size is not known.
     """
 
     index: int
@@ -38,8 +38,8 @@ class BlockModel:
     request_inputs: tuple[str, ...]
     overridable: tuple[str, ...]
     outputs: tuple[str, ...]
-    crossing_bytes: int
-    live_bytes: int
+    crossing_bytes: int | None
+    live_bytes: int | None
     content_hash: str
     ops: tuple[str, ...]  # of its nodes, in order
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from headway.core.errors import HeadwayError
 from headway.models.graph import Layer
@@ -12,9 +13,6 @@ from headway.models.onnx_reader import load_model
 from headway.models.prepared import PreparedModel
 from headway.models.runtime_session import SessionSettings, open_session, run_failure
 from headway.models.sample_inputs import Inputs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Orders of magnitude for one core of a server processor; only ratios between nodes matter once times are
 # measured.
@@ -61,16 +59,27 @@ def profiled_node_s(
         nodes=prepared.graph.nodes,
     )
     path.unlink()
-    feeds = dict(inputs) if inputs is not None else prepared.sample()
+    made_up = (prepared.sample(integer=integer) for integer in (0, 1))
+    for feeds in made_up if inputs is None else (dict(inputs),):
+        failure = _failure(session, feeds, runs + 1)
+        if failure is None:
+            break
+    profile = folder / session.end_profiling()
+    times = _read_profile(profile, prepared, runs)
+    profile.unlink()
+    if failure is not None:
+        raise run_failure(failure, prepared.where) from failure
+    return times
+
+
+def _failure(session: Any, feeds: dict[str, Any], runs: int) -> Exception | None:
     try:
-        for _ in range(runs + 1):
+        for _ in range(runs):
             session.run(None, feeds)
     except Exception as error:
         # ONNX Runtime's exceptions have no common base class but this one.
-        raise run_failure(error, prepared.where) from error
-    finally:
-        profile = session.end_profiling()
-    return _read_profile(folder / profile, prepared, runs)
+        return error
+    return None
 
 
 def node_s_from_blocks(
@@ -120,7 +129,6 @@ def _readable(prepared: PreparedModel) -> Any:
 
 def _read_profile(path: Path, prepared: PreparedModel, runs: int) -> tuple[float, ...]:
     events = json.loads(path.read_text())
-    path.unlink()
     times: dict[str, list[float]] = {}
     for event in events:
         name = event.get("name", "")

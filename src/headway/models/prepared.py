@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 _WEIGHTS: Final = "weights.bin"
-# Weights are saved in the layout that kernels pack them into. Sessions then map those pages instead of each
-# making a copy of its own; measured with ONNX Runtime 1.32: 150 MB less for three sessions of a 51 MB
-# model.
 _SAVING: Final = (
     ("session.optimized_model_external_initializers_file_name", _WEIGHTS),
     ("session.optimized_model_external_initializers_min_size_in_bytes", str(EXTERNAL_FROM_BYTES)),
-    ("session.save_external_prepacked_constant_initializers", "1"),
 )
+# Weights are saved in the layout that kernels pack them into. Sessions then map those pages instead of each
+# making a copy of its own; measured with ONNX Runtime 1.32: 150 MB less for three sessions of a 51 MB
+# model.
+_PACKED: Final = (("session.save_external_prepacked_constant_initializers", "1"),)
 _TYPES_ONLY: Final = (("session.disable_prepacking", "1"),)
 
 
@@ -128,13 +129,13 @@ def prepare(
         if tensor.shape is not None
     }
     whole = whole_model(file, workspace, shapes if dims is not None else {})
-    notes: list[str] = list(binding.warnings) if dims is not None else []
-    made = _optimised(whole, workspace, file) if optimise else None
-    if isinstance(made, str):
-        notes.append(f"the optimised graph cannot be cut, so the original is: {made}")
-    optimised = isinstance(made, tuple)
-    if not isinstance(made, tuple):
+    notes: list[str] = []
+    made = _optimised(whole, workspace, file, notes) if optimise else None
+    optimised = made is not None
+    if made is None:
         made = _as_it_is(file, workspace, shapes if dims is not None else {})
+    if dims is not None:
+        notes += binding.warnings
     graph, types, session = made
     sizes, problem = _sizes(graph, types, session, sample, shapes, file.where)
     notes += [problem] if problem else []
@@ -165,28 +166,37 @@ def prepare(
 _Made = tuple[OrderedGraph, dict[str, ValueType], Any]
 
 
-def _optimised(whole: WholeModel, workspace: Workspace, file: ModelFile) -> _Made | str:
-    """The optimised graph, or why it cannot be cut. A model that ONNX Runtime refuses raises."""
+def _optimised(whole: WholeModel, workspace: Workspace, file: ModelFile, notes: list[str]) -> _Made | None:
+    """The optimised graph, or None if it cannot be cut, which is noted; a refused model raises."""
+    path = workspace.folder / "optimised.onnx"
+    # ONNX Runtime 1.32 writes files that it cannot read again when it packs the weights of QLinearConv.
+    for packed in (_PACKED, ()):
+        try:
+            open_session(
+                whole.path,
+                SessionSettings(optimised_path=str(path), entries=(*_SAVING, *packed)),
+                where=whole.where,
+                nodes=file.model.graph.node,
+            )
+            return _read_optimised(path, workspace, whole.where)
+        except HeadwayError as error:
+            if not notes:
+                open_session(whole.path, SessionSettings(), where=whole.where, nodes=file.model.graph.node)
+            cause = str(error).removeprefix(f"{whole.where}: ")
+            failing = "weights cannot be saved packed, so each session copies them"
+            notes.append(
+                f"{failing if packed else 'the optimised graph cannot be cut, so the original is'}: {cause}"
+            )
+    return None
+
+
+def _read_optimised(path: Path, workspace: Workspace, where: str) -> _Made:
     from onnx import ModelProto
 
-    path = workspace.folder / "optimised.onnx"
-    try:
-        open_session(
-            whole.path,
-            SessionSettings(optimised_path=str(path), entries=_SAVING),
-            where=whole.where,
-            nodes=file.model.graph.node,
-        )
-    except HeadwayError as error:
-        open_session(whole.path, SessionSettings(), where=whole.where, nodes=file.model.graph.node)
-        return str(error)  # it runs, but its optimised graph cannot be saved
-    try:
-        model = ModelProto.FromString(path.read_bytes())
-        name_nodes(model.graph)
-        graph = ordered_graph(model, whole.where)
-        return graph, *_typed(graph, workspace, whole.where)
-    except HeadwayError as error:
-        return str(error)
+    model = ModelProto.FromString(path.read_bytes())
+    name_nodes(model.graph)
+    graph = ordered_graph(model, where)
+    return graph, *_typed(graph, workspace, where)
 
 
 def _as_it_is(file: ModelFile, workspace: Workspace, shapes: Mapping[str, tuple[int, ...]]) -> _Made:

@@ -12,9 +12,17 @@ from headway.models.sample_inputs import Inputs, sample_inputs
 if TYPE_CHECKING:
     import numpy as np
 
-# Relative to the largest value of the tensor: a few thousand roundings of each type.
-_TOLERANCE: Final = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-9}
-_COARSE: Final = 0.25  # one step of an 8-bit floating-point type
+# Relative to the largest value of the tensor. Of the types of all tensors inside the coarsest counts, since
+# a value that falls to the other side of a rounding there moves whatever follows.
+_TOLERANCE: Final = {
+    "float64": 1e-9,
+    "float32": 1e-4,
+    "float16": 1e-2,
+    "bfloat16": 5e-2,
+    "int8": 5e-2,
+    "uint8": 5e-2,
+}
+_COARSE: Final = 0.25  # one step of floating-point types of 8 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +44,8 @@ class Recomposition:
 def recompose(chain: SplitModel, inputs: Inputs | None = None, *, threads: int = 1) -> Recomposition:
     """Run a split model and the whole one on the same inputs and compare their outputs.
 
-    Values must be equal to the bit or within a tolerance of their type; integers, booleans and strings must
-    be equal. A model that draws random numbers is not compared.
+    Values must be equal to the bit or within the tolerance of the coarsest type inside; integers, booleans
+    and strings must be equal. A model that draws random numbers is not compared.
 
     Args:
         chain: the split model.
@@ -59,16 +67,24 @@ def recompose(chain: SplitModel, inputs: Inputs | None = None, *, threads: int =
         raise run_failure(error, chain.where) from error
     found = chain.run(feeds, threads)
     worst_error, worst_output, equal = 0.0, "", set(expected) == set(found)
+    tolerance = _tolerance(chain)
     for name in found if equal else ():
-        off, within = _difference(expected[name], found[name])
+        off, within = _difference(expected[name], found[name], tolerance)
         equal = equal and within
         if off > worst_error:
             worst_error, worst_output = off, name
     return Recomposition(equal, equal and worst_error == 0.0, worst_error, worst_output)
 
 
-def _difference(expected: Any, found: Any) -> tuple[float, bool]:
-    """The relative error, and whether it is within the tolerance of the type."""
+def _tolerance(chain: SplitModel) -> float:
+    dtypes = {value.dtype for value in chain.types.values()}
+    known = [_TOLERANCE[dtype] for dtype in dtypes if dtype in _TOLERANCE]
+    coarse = [_COARSE for dtype in dtypes if dtype.startswith("float8")]
+    return max((*known, *coarse), default=0.0)
+
+
+def _difference(expected: Any, found: Any, tolerance: float) -> tuple[float, bool]:
+    """The relative error, and whether it is within the tolerance."""
     import numpy as np
 
     if expected is None or found is None:
@@ -76,7 +92,7 @@ def _difference(expected: Any, found: Any) -> tuple[float, bool]:
     if isinstance(expected, list):
         if not isinstance(found, list) or len(expected) != len(found):
             return np.inf, False
-        parts = [_difference(a, b) for a, b in zip(expected, found, strict=True)]
+        parts = [_difference(a, b, tolerance) for a, b in zip(expected, found, strict=True)]
         return max((error for error, _ in parts), default=0.0), all(within for _, within in parts)
     a, b = np.asarray(expected), np.asarray(found)
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -85,14 +101,12 @@ def _difference(expected: Any, found: Any) -> tuple[float, bool]:
         return (0.0, True) if bool((a == b).all()) else (np.inf, False)
     if a.tobytes() == b.tobytes():
         return 0.0, True
-    return _numeric_difference(a, b)
+    return _numeric_difference(a, b, tolerance)
 
 
-def _numeric_difference(a: np.ndarray, b: np.ndarray) -> tuple[float, bool]:
+def _numeric_difference(a: np.ndarray, b: np.ndarray, tolerance: float) -> tuple[float, bool]:
     import numpy as np
 
-    name = a.dtype.name
-    is_float = "float" in name
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     same = (wide_a == wide_b) | (np.isnan(wide_a) & np.isnan(wide_b))
     if bool(same.all()):
@@ -104,4 +118,4 @@ def _numeric_difference(a: np.ndarray, b: np.ndarray) -> tuple[float, bool]:
         return np.inf, False  # infinities of opposite sign
     scale = float(np.abs(wide_a[np.isfinite(wide_a)]).max())
     error = float(np.abs(wide_a - wide_b)[finite].max()) / (scale or 1.0)
-    return error, is_float and error <= _TOLERANCE.get(name, _COARSE)
+    return error, "float" in a.dtype.name and error <= tolerance

@@ -22,7 +22,7 @@ _UNREGISTERED: Final = re.compile(
 )
 _NO_SCHEMA: Final = re.compile(r"No Op registered for (\w+) with domain_version of")
 _NO_KERNEL: Final = re.compile(r"Could not find an implementation for (?:([\w.\-]+)[.:])?(\w+)\(\d+\)")
-_QUIET: Final = 3  # errors only
+_QUIET: Final = 4  # errors are raised, and need not be printed too
 
 
 @dataclass(frozen=True, slots=True)

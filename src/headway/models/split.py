@@ -22,7 +22,7 @@ from headway.models.boundary_buffers import BufferPlan, plan_buffers
 from headway.models.boundary_cost import BoundaryCost, boundary_cost
 from headway.models.chain import SplitModel
 from headway.models.even import BlockLimits, EvenBlocks, PricedCut, even_blocks
-from headway.models.node_times import node_s_from_blocks, profiled_node_s
+from headway.models.node_times import estimated_node_s, node_s_from_blocks, profiled_node_s
 from headway.models.partition import BlockPart, block_model, content_hash, parts_of
 from headway.models.prepared import PreparedModel, prepare
 from headway.models.sample_inputs import Inputs
@@ -69,7 +69,7 @@ def split(
     if cuts is not None:
         chain = _chain(prepared, cuts, (), "" if cuts else "asked for as one block")
     else:
-        times = tuple(profiled_node_s(prepared, threads, inputs=sample) if node_s is None else node_s)
+        prepared, times = _times(prepared, threads, sample) if node_s is None else (prepared, tuple(node_s))
         even = _even(prepared, times, limits, cost or boundary_cost(threads))
         chain = _chain(prepared, even.positions, times, even.reason)
     try:
@@ -116,6 +116,21 @@ def resplit(
     return split(prepared, node_s=node_s, threads=threads, limits=limits, cost=cost)
 
 
+def _times(
+    prepared: PreparedModel, threads: int, sample: Inputs | None
+) -> tuple[PreparedModel, tuple[float, ...]]:
+    try:
+        return prepared, profiled_node_s(prepared, threads, inputs=sample)
+    except HeadwayError as error:
+        if sample is not None:
+            raise
+        # Lengths and the like may have to fit each other, which made-up inputs cannot know.
+        note = (
+            f"blocks are even by estimate, since made-up inputs do not run ({error}); give dims or a sample"
+        )
+        return replace(prepared, notes=(*prepared.notes, note)), estimated_node_s(prepared, threads)
+
+
 def _even(
     prepared: PreparedModel, node_s: Sequence[float], limits: BlockLimits | None, cost: BoundaryCost
 ) -> EvenBlocks:
@@ -123,13 +138,12 @@ def _even(
         raise HeadwayError(
             f"node_s has {len(node_s)} times; accepted: one for each of {len(prepared.graph)} nodes"
         )
+    # A cut of unknown size counts as much as the widest one that is known, never as nothing.
+    widest = max((cut.crossing_bytes or 0 for cut in prepared.cuts), default=0)
+    sizes = [widest if cut.crossing_bytes is None else cut.crossing_bytes for cut in prepared.cuts]
     priced = [
-        PricedCut(
-            cut.position,
-            cost.overhead_s(cut.crossing_bytes or 0, len(cut.tensors)),
-            cost.cold_s(cut.crossing_bytes or 0),
-        )
-        for cut in prepared.cuts
+        PricedCut(cut.position, cost.overhead_s(size, len(cut.tensors)), cost.cold_s(size))
+        for cut, size in zip(prepared.cuts, sizes, strict=True)
     ]
     return even_blocks(node_s, priced, limits)
 
@@ -194,8 +208,8 @@ def _blocks(prepared: PreparedModel, parts: Sequence[BlockPart]) -> tuple[BlockM
                 request_inputs=part.request_inputs,
                 overridable=part.overridable,
                 outputs=part.outputs,
-                crossing_bytes=0 if cut is None else cut.crossing_bytes or 0,
-                live_bytes=0 if cut is None else cut.live_bytes or cut.crossing_bytes or 0,
+                crossing_bytes=0 if cut is None else cut.crossing_bytes,
+                live_bytes=0 if cut is None else cut.live_bytes,
                 content_hash=digest,
                 ops=tuple(node.op_type for node in prepared.graph.nodes[part.first : part.end]),
             )
