@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from headway.core.errors import HeadwayError
 from headway.models import prepared as prepared_module
@@ -179,10 +179,8 @@ def test_packed_weights_that_cannot_be_read_again_give_way_to_plain_ones(
             raise HeadwayError("unexpected end of file")
         return read_optimised(path, *others)
 
-    assert (
-        b"prepacked_0"
-        in (prepare(cuttable.wide_products(2, 64)).workspace.folder / "optimised.onnx").read_bytes()
-    )
+    packed = prepare(cuttable.wide_products(2, 64))
+    assert b"prepacked_0" in (packed.workspace.folder / "optimised.onnx").read_bytes()
     monkeypatch.setattr(prepared_module, "_read_optimised", refuse_packed)
     prepared = prepare(cuttable.wide_products(2, 64))
     assert prepared.optimised
@@ -220,6 +218,19 @@ def test_random_operators_are_not_compared_and_named() -> None:
     assert not outcome.equal
     assert "dice" in outcome.skipped
     assert chain.run({"x": np.ones((1, 4), dtype=np.float32)})["y"].shape == (1, 4)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_draws_random_numbers_only_in_training(training: bool) -> None:
+    nodes = [cuttable.node("Relu", ["x"], ["a"]), cuttable.node("Dropout", ["a", "ratio", "mode"], ["y"])]
+    weights = [
+        numpy_helper.from_array(np.float32(0.5), "ratio"),
+        numpy_helper.from_array(np.array(training), "mode"),
+    ]
+    model = cuttable.model(nodes, [cuttable.info("x", [1, 64])], [cuttable.info("y", [1, 64])], weights)
+    outcome = recompose(split(model, cuts=[1], optimise=False))
+    assert bool(outcome.skipped) is training
+    assert outcome.bit_equal is not training
 
 
 def test_recomposition_notices_a_wrong_chain() -> None:

@@ -90,13 +90,24 @@ class Buffers:
                 self.values[name] = ort_value(array, types[name])
 
     def output(self, name: str) -> Any:
-        """The value of a result, as a copy that outlives the buffers."""
+        """The value of a result, as a copy that outlives the buffers.
+
+        Raises:
+            HeadwayError: NumPy has no such type, and the output's size was not known beforehand.
+        """
         if name in self._arrays:
             return self._arrays[name].copy()
         if name in self.inputs:
             return copy(self.inputs[name])
         value = self.values[name]
-        return value.numpy() if self.bound else value
+        if not self.bound:
+            return value
+        try:
+            return value.numpy()
+        except RuntimeError as error:
+            raise HeadwayError(
+                f"output {name!r} cannot be fetched: {error}; accepted: such an output of fixed size"
+            ) from error
 
 
 def ort_value(array: np.ndarray, value_type: ValueType) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.models.block_sessions import BlockModel, BlockSessions
 from headway.models.boundary_buffers import BufferPlan, Buffers, checked_inputs
-from headway.models.sample_inputs import Inputs
+from headway.models.sample_inputs import Inputs, sample_inputs
 from headway.models.value_types import ValueType
 from headway.models.weight_store import Workspace
 from headway.models.whole_model import WholeModel
@@ -37,6 +37,7 @@ class SplitModel:
     outputs: tuple[str, ...]
     types: Mapping[str, ValueType]
     random_nodes: tuple[str, ...]
+    sample_shapes: Mapping[str, tuple[int, ...]]
     whole: WholeModel
     plan: BufferPlan
     node_s: tuple[float, ...]
@@ -56,6 +57,10 @@ class SplitModel:
         if not self.node_s:
             return ()
         return tuple(sum(self.node_s[block.first_node : block.end_node]) for block in self.blocks)
+
+    def sample(self, seed: int = 0) -> dict[str, Any]:
+        """Made-up inputs of the right types; sizes left open take the reader's defaults."""
+        return sample_inputs(self.inputs, self.sample_shapes, seed=seed)
 
     def open(self, threads: int = 1, *, spinning: bool = False) -> BlockSessions:
         """Open a session for every block.
@@ -125,6 +130,6 @@ class SplitModel:
             sessions.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        mappings = ("inputs", "overridable", "types", "constants")
+        mappings = ("inputs", "overridable", "types", "constants", "sample_shapes")
         state = {name: dict(value) if name in mappings else value for name, value in self.__dict__.items()}
         return {**state, "_pool": [], "_open": set()}

@@ -67,10 +67,11 @@ class OrderedGraph:
     def random_nodes(self) -> tuple[str, ...]:
         """Labels of the nodes that draw random numbers, themselves or in their bodies or functions."""
         functions = {(f.domain, f.name): f for f in self.model.functions}
+        off = {name for name, tensor in self.initialisers.items() if _is_false(tensor)} - self.overridable
         return tuple(
             node_label(node, place)
             for node, place in zip(self.nodes, self.places, strict=True)
-            if _draws(node, functions, 0)
+            if _draws(node, functions, off, 0)
         )
 
 
@@ -184,16 +185,23 @@ def _weights_last(order: list[tuple[int, NodeProto]], stored: set[str]) -> list[
     return placed
 
 
-def _draws(node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto], depth: int) -> bool:
+def _is_false(tensor: TensorProto) -> bool:
+    return tensor.data_type == tensor.BOOL and not any(tensor.int32_data) and not any(tensor.raw_data)
+
+
+def _draws(
+    node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto], off: set[str], depth: int
+) -> bool:
     if not node.domain and node.op_type in _RANDOM_OPS:
         return True
-    if not node.domain and node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
-        return True
+    if not node.domain and node.op_type == "Dropout" and len(node.input) > 2:
+        return bool(node.input[2]) and node.input[2] not in off
     function = functions.get((node.domain, node.op_type))
     inner = [inner for body in bodies_of(node) for inner in body.node]
     if function is not None and depth <= len(functions):
         inner += function.node
-    return any(_draws(child, functions, depth + 1 if function is not None else depth) for child in inner)
+        depth += 1
+    return any(_draws(child, functions, off, depth) for child in inner)
 
 
 def _constant(node: NodeProto) -> TensorProto | None:

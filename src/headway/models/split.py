@@ -180,6 +180,7 @@ def _chain(
         outputs=graph.outputs,
         types=types,
         random_nodes=prepared.random_nodes,
+        sample_shapes=prepared.sample_shapes,
         whole=prepared.whole,
         plan=_plan(graph.outputs, parts, types) if bound else BufferPlan((), 0),
         node_s=node_s,
