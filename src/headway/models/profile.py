@@ -1,0 +1,165 @@
+"""What was measured of a model and of the machine it runs on: the contract between profiler and cost tables.
+
+Seconds are keyed by width, the number of threads of a lane or of several lanes together. Profiles hold no
+time stamps: the same measurements give the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+from typing import Any, Final, TypeVar
+
+from headway.core.errors import HeadwayError
+
+FORMAT: Final = 1
+"""Version of the files. A file of another version is refused, and whoever cached it measures again."""
+
+_P = TypeVar("_P", "ModelProfile", "DeviceProfile")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Repeated measurements of one duration, in seconds; `samples_s` are in the order they were taken."""
+
+    median_s: float
+    p95_s: float
+    samples_s: tuple[float, ...]
+
+    @classmethod
+    def of(cls, samples_s: Iterable[float]) -> Timing:
+        """Summarise samples. The 95th percentile is the least sample that 95 % of them do not exceed.
+
+        Raises ValueError if there are none.
+        """
+        samples = tuple(samples_s)
+        if not samples:
+            raise ValueError("a timing needs at least one sample")
+        rank = -(-95 * len(samples) // 100)
+        return cls(median(samples), sorted(samples)[rank - 1], samples)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockProfile:
+    """One block: `seconds` alone on the machine by width, and the bytes that cross the cut at its end."""
+
+    name: str
+    content_hash: str
+    cut_bytes: int
+    operators: tuple[str, ...]
+    seconds: Mapping[int, Timing]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """A model as it was measured.
+
+    `positions` are where the prepared graph was cut, so that the same blocks can be made again.
+    `whole_seconds` are of the uncut model; `boundary_share` is how much longer the chain of blocks takes, as
+    a share of it (0.03: three percent; noise may make it negative). `private_bytes` is memory that the
+    sessions of a width took for themselves, copies that prepacking makes included; None where the system
+    does not tell. `intake_s` is what all of it took. `machine` and `runtime` say where the numbers hold.
+    """
+
+    model: str
+    content_hash: str
+    machine: str
+    runtime: str
+    positions: tuple[int, ...]
+    blocks: tuple[BlockProfile, ...]
+    whole_seconds: Mapping[int, Timing]
+    boundary_share: Mapping[int, float]
+    private_bytes: Mapping[int, int | None]
+    intake_s: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths that were measured, ascending."""
+        return tuple(sorted(self.whole_seconds))
+
+    def seconds(self, width: int) -> tuple[float, ...]:
+        """Median seconds of each block. Raises HeadwayError for a width that was not measured."""
+        if width not in self.whole_seconds:
+            known = ", ".join(map(str, self.widths))
+            raise HeadwayError(f"{self.model}: not profiled with {width} threads; accepted: {known}")
+        return tuple(block.seconds[width].median_s for block in self.blocks)
+
+    def to_json(self) -> str:
+        """The profile as JSON text with the format's version."""
+        return _dump(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, where: str = "model profile") -> ModelProfile:
+        """Read what `to_json` wrote.
+
+        Raises HeadwayError, beginning with `where`, for text that is not a profile of this format.
+        """
+        return _load(cls, text, where)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProfile:
+    """What running costs on this machine beside the blocks themselves.
+
+    `dispatch_s` passes from a decision to the first block's start and from a run's end to the engine's
+    knowing of it, together; `switch_s` is what a block takes longer after another model's than after its
+    own. `overlap_w` is the overlap loss of two narrow lanes: together they take max + w * min of their solo
+    times. `threads` is how many threads all lanes have together.
+    """
+
+    machine: str
+    runtime: str
+    threads: int
+    dispatch_s: float
+    switch_s: float
+    overlap_w: float
+
+    def to_json(self) -> str:
+        """The profile as JSON text with the format's version."""
+        return _dump(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, where: str = "device profile") -> DeviceProfile:
+        """Read what `to_json` wrote.
+
+        Raises HeadwayError, beginning with `where`, for text that is not a profile of this format.
+        """
+        return _load(cls, text, where)
+
+
+def _dump(profile: ModelProfile | DeviceProfile) -> str:
+    import json
+
+    body = _adapters()[type(profile)].dump_python(profile, mode="json")
+    return json.dumps({"format": FORMAT, "profile": body}, indent=1, allow_nan=False)
+
+
+def _load(kind: type[_P], text: str | bytes, where: str) -> _P:
+    import json
+
+    from pydantic import ValidationError
+
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise HeadwayError(f"{where}: not JSON ({error}); accepted: a profile that headway wrote") from None
+    found = data.get("format") if isinstance(data, dict) else None
+    if found != FORMAT:
+        raise HeadwayError(f"{where}: format {found!r}; accepted: {FORMAT}")
+    try:
+        profile: _P = _adapters()[kind].validate_python(data.get("profile"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "profile"
+        raise HeadwayError(f"{where}: {place}: {first['msg']}") from None
+    return profile
+
+
+@lru_cache(maxsize=1)
+def _adapters() -> dict[type, Any]:
+    from pydantic import TypeAdapter
+
+    return {kind: TypeAdapter(kind) for kind in (ModelProfile, DeviceProfile)}
