@@ -52,6 +52,29 @@ def test_stale_annotation_is_not_believed(models: Any) -> None:
     assert [layer.output_bytes for layer in load_model(model).layers] == [16, 16]
 
 
+def test_a_window_larger_than_its_input_is_refused_and_the_assumed_sizes_are_said(models: Any) -> None:
+    # ONNX's inference gives 1 here (its division rounds towards zero), and a negative size for less input.
+    nodes = [models.node("Conv", ["x", "w"], ["y"], strides=[128], pads=[32, 32])]
+    model = models(nodes, {"x": ["batch", 1, "seq"]}, {"y": None}, {"w": models.zeros(8, 1, 256)})
+    with pytest.raises(HeadwayError, match=r"window of 256 does not fit into the 192 .*seq=128.*--dim"):
+        load_model(model)
+    with pytest.raises(HeadwayError, match="window of 256 does not fit into the 65 "):
+        load_model(model, dims={"seq": 1})
+    assert load_model(model, dims={"seq": 192}).macs == 8 * 256
+
+
+def test_a_pool_whose_last_window_may_reach_beyond_its_input_is_none_that_does_not_fit(models: Any) -> None:
+    nodes = [models.node("MaxPool", ["x"], ["y"], kernel_shape=[5], strides=[2], ceil_mode=1)]
+    assert load_model(models(nodes, {"x": [1, 3, 4]}, {"y": None})).outputs["y"] == (1, 3, 1)
+
+
+def test_padding_that_removes_more_than_there_is_is_refused(models: Any) -> None:
+    nodes = [models.node("Pad", ["x", "pads"], ["y"])]
+    model = models(nodes, {"x": [1, 4]}, {"y": None}, {"pads": np.array([0, -3, 0, -3])})
+    with pytest.raises(HeadwayError, match=r"shape \[1, -2\]"):
+        load_model(model)
+
+
 def test_size_that_depends_on_data_is_measured_and_said(models: Any) -> None:
     nodes = [models.node("Greater", ["x", "zero"], ["b"]), models.node("NonZero", ["b"], ["y"])]
     model = models(nodes, {"x": [1, 16]}, {"y": [2, "count"]}, {"zero": np.float32(0)}, types={"y": INT64})

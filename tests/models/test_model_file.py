@@ -101,6 +101,33 @@ def test_external_data_of_a_body_is_checked_too(models: Any, tmp_path: Path) -> 
         load_model(path)
 
 
+def test_external_data_of_a_function_is_checked_too(models: Any, tmp_path: Path) -> None:
+    nodes = [
+        models.node("Constant", [], ["c"], value=external("c", "../secret")),
+        models.node("MatMul", ["x", "c"], ["y"]),
+    ]
+    function = onnx.helper.make_function(
+        "own", "Linear", ["x"], ["y"], nodes, [onnx.helper.make_opsetid("", 17)]
+    )
+    call = models.node("Linear", ["x"], ["y"], domain="own")
+    model = models([call], {"x": [1, 4]}, {"y": None}, functions=[function], domains=["own"])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(HeadwayError, match="leaves the model's folder"):
+        load_model(path)
+
+
+def test_external_data_before_its_file_begins_is_refused(models: Any, tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(bytes(64))
+    with pytest.raises(HeadwayError, match=r"tensor 'w': offset '-4'.*whole numbers from 0 on"):
+        load_model(saved(models, tmp_path, external("w", "weights.bin", -4)))
+
+
+def test_absent_external_data_is_named_with_its_folder(models: Any, tmp_path: Path) -> None:
+    graph = load_model(saved(models, tmp_path, external("w", "parts/weights.bin")))
+    assert any("'parts/weights.bin' is absent" in warning for warning in graph.warnings)
+
+
 def test_a_model_in_memory_whose_data_is_elsewhere_loads(models: Any) -> None:
     model = models(
         [models.node("MatMul", ["x", "w"], ["y"])], {"x": [1, 4]}, {"y": None}, {"w": external("w", "absent")}

@@ -221,18 +221,6 @@ def _result_dtype(node: NodeProto, inputs: Sequence[Tensor | None]) -> str:
     return "float32" if first is None or dequantises else first.dtype
 
 
-def reshape_problem(node: NodeProto, before: Tensor | None, after: Tensor | None) -> str:
-    """Why a Reshape cannot be done, or ""; ONNX's inference takes its target at its word."""
-    if node.op_type != "Reshape" or before is None or after is None or not before.known or not after.known:
-        return ""
-    if before.elements == after.elements:
-        return ""
-    return (
-        f"{list(before.sizes)} ({before.elements} elements) cannot take the shape {list(after.sizes)} "
-        f"({after.elements} elements): a size is fixed inside the model"
-    )
-
-
 def sequence_elements(node: NodeProto, inputs: Sequence[Tensor | None]) -> int | None:
     """Elements of all members of the sequence that a node makes, from what goes in; None if not known."""
     members = [tensor for tensor in inputs if tensor is not None]

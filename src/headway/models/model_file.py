@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headway.core.errors import HeadwayError
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 _CHUNK_BYTES: Final = 1 << 20
 _PROTOBUF_LIMIT_BYTES: Final = (1 << 31) - 1
@@ -43,7 +43,7 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
     if isinstance(source, ModelProto):
         where = source.graph.name or "model"
         _require_graph(source, where)
-        absent = any(_is_external(tensor) for tensor in _tensors(source.graph))
+        absent = any(_is_external(tensor) for tensor in _all_tensors(source))
         content_hash, size = _hash_in_memory(source)
         return ModelFile(source, where, "", None, content_hash, size, not absent, ())
     path = Path(source)
@@ -52,9 +52,10 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
     _require_graph(model, where)
     files, warnings = _external_files(model, path)
     present = all(file.is_file() for file in files) and not warnings
-    missing = [file.name for file in files if not file.is_file()]
+    missing = [file for file in files if not file.is_file()]
     if missing:
-        warnings.append(f"external data {missing[0]!r} is absent: the model loads for simulation only")
+        absent_file = missing[0].relative_to(path.parent.resolve()).as_posix()
+        warnings.append(f"external data {absent_file!r} is absent: the model loads for simulation only")
     digest = hashlib.sha256()
     there = [path, *(file for file in files if file.is_file())]
     for file in there:
@@ -156,10 +157,21 @@ def _is_external(tensor: TensorProto) -> bool:
     return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
+def _all_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """All tensors of a model, those of its local functions included."""
+    yield from _tensors(model.graph)
+    for function in model.functions:
+        yield from _node_tensors(function.node)
+
+
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
     """All tensors of a graph, those of attributes and bodies included."""
     yield from graph.initializer
-    for node in graph.node:
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
@@ -178,7 +190,7 @@ def _external_files(model: ModelProto, path: Path) -> tuple[list[Path], list[str
     folder = path.parent.resolve()
     files: dict[str, Path] = {}
     warnings: dict[str, None] = {}
-    for tensor in _tensors(model.graph):
+    for tensor in _all_tensors(model):
         if not _is_external(tensor):
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -187,14 +199,13 @@ def _external_files(model: ModelProto, path: Path) -> tuple[list[Path], list[str
             files[location] = _inside(location, folder, tensor.name, path)
         file = files[location]
         if file.is_file():
-            try:
-                end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
-            except ValueError as error:
+            offset, length = (entries.get(key, "0") for key in ("offset", "length"))
+            if not (offset.isdecimal() and length.isdecimal()):
                 raise HeadwayError(
-                    f"{path}: tensor {tensor.name!r}: offset and length of external data must be "
-                    "whole numbers"
-                ) from error
-            if end > file.stat().st_size:
+                    f"{path}: tensor {tensor.name!r}: offset {offset!r} and length {length!r} of external "
+                    "data must be whole numbers from 0 on"
+                )
+            if int(offset) + int(length) > file.stat().st_size:
                 warnings[
                     f"external data {location!r} is shorter than tensor {tensor.name!r} needs: "
                     "the model loads for simulation only"

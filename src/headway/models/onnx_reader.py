@@ -143,7 +143,7 @@ class _Reading:
                 except runtime.RuntimeRefusal as refusal:
                     cause = str(refusal)
         if problems and not measured:
-            raise HeadwayError(problems[0])
+            raise HeadwayError("; ".join((problems[0], *self._binding.warnings)))
         again = self._once(measured, fold=fold, trust_declared=not measured)
         if measured:
             used = dict.fromkeys(again.findings.measured_used)

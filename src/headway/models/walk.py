@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
 from headway.models.constants import constant_tensor, inherited_roots, initialisers
@@ -19,10 +19,10 @@ from headway.models.inference import (
     evaluate,
     foldable,
     read_type,
-    reshape_problem,
     sequence_elements,
     shape_value,
 )
+from headway.models.misfits import misfit
 from headway.models.node_order import bodies_of, live_nodes, node_label, sorted_nodes
 from headway.models.operators import BodyCost, Node, Work, attribute_values, formula_of
 from headway.models.tensors import Shape, Tensor, UnknownShapeError
@@ -121,7 +121,7 @@ class Walk:
             version=self.inference.version(proto),
             attributes=attributes,
             inputs=inputs,
-            outputs=self._outputs(proto, inputs, label),
+            outputs=self._outputs(proto, attributes, inputs, label),
             walk_body=lambda body, arguments: self._body(body, arguments, label, index),
         )
         self._settle_contributed(node)
@@ -145,7 +145,13 @@ class Walk:
             node.output.stored = inputs[0].stored or inputs[0].dtype
         self.entries.append(Entry(index, node, work, proto.name))
 
-    def _outputs(self, proto: NodeProto, inputs: Sequence[Tensor | None], label: str) -> list[Tensor | None]:
+    def _outputs(
+        self,
+        proto: NodeProto,
+        attributes: Mapping[str, Any],
+        inputs: Sequence[Tensor | None],
+        label: str,
+    ) -> list[Tensor | None]:
         types: list[tuple[str, Shape | None, bool] | None] = [None] * len(proto.output)
         if not any(True for _ in bodies_of(proto)):
             try:
@@ -171,10 +177,13 @@ class Walk:
                 self._scope[name] = tensor
             outputs.append(tensor)
         first = outputs[0] if outputs else None
-        problem = reshape_problem(proto, inputs[0] if inputs else None, first)
-        if problem and first is not None:
+        inferred = bool(types) and types[0] is not None
+        problem = misfit(proto.op_type, attributes, inputs, outputs) if inferred else ""
+        if problem:
             self.findings.problems.append(f"{self._where}: {label}: {problem}")
-            first.shape = None
+            for tensor in outputs:
+                if tensor is not None:
+                    tensor.shape = None
         if first is not None and first.sequence:
             first.sequence_elements = sequence_elements(proto, inputs)
         return outputs

@@ -1,0 +1,72 @@
+"""Sizes that do not fit each other and that ONNX's own inference lets pass, with the cause in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from headway.models.tensors import Tensor
+
+# Where the weight stands among the inputs of an operator with a sliding window; None: the window is an
+# attribute.
+_WINDOWS: Final[dict[str, int | None]] = {
+    "Conv": 1,
+    "FusedConv": 1,
+    "ConvInteger": 1,
+    "QLinearConv": 3,
+    "MaxPool": None,
+    "AveragePool": None,
+    "LpPool": None,
+    "QLinearAveragePool": None,
+}
+
+
+def misfit(
+    op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]
+) -> str:
+    """Why a node whose types were inferred cannot run at these sizes all the same, or ""."""
+    first = inputs[0] if inputs else None
+    made = outputs[0] if outputs else None
+    if op == "Reshape":
+        return _reshape(first, made)
+    if op in _WINDOWS and (cause := _window(op, attributes, inputs)):
+        return cause
+    for tensor in outputs:
+        if tensor is not None and any(size is not None and size < 0 for size in tensor.shape or ()):
+            return f"its output {tensor.name!r} would have the shape {list(tensor.shape or ())}"
+    return ""
+
+
+def _reshape(before: Tensor | None, after: Tensor | None) -> str:
+    """Inference takes the target of a Reshape at its word."""
+    if before is None or after is None or not before.known or not after.known:
+        return ""
+    if before.elements == after.elements:
+        return ""
+    return (
+        f"{list(before.sizes)} ({before.elements} elements) cannot take the shape {list(after.sizes)} "
+        f"({after.elements} elements): a size is fixed inside the model"
+    )
+
+
+def _window(op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None]) -> str:
+    """Inference rounds the size behind a window that is larger than its input to 1, to 0, or below."""
+    data = inputs[0]
+    place = _WINDOWS[op]
+    weight = inputs[place] if place is not None and place < len(inputs) else None
+    kernel = tuple(attributes.get("kernel_shape") or (weight.sizes[2:] if weight and weight.known else ()))
+    if data is None or not data.known or data.sequence or not kernel or attributes.get("ceil_mode", 0):
+        return ""
+    if attributes.get("auto_pad", "NOTSET").startswith("SAME") or attributes.get("channels_last", 0):
+        return ""
+    rank = len(kernel)
+    pads = attributes.get("pads") or [0] * (2 * rank)
+    dilations = attributes.get("dilations") or [1] * rank
+    if len(data.sizes) != rank + 2 or len(pads) != 2 * rank or len(dilations) != rank:
+        return ""
+    for axis, size in enumerate(data.sizes[2:]):
+        padded = size + pads[axis] + pads[rank + axis]
+        span = dilations[axis] * (kernel[axis] - 1) + 1
+        if span > padded:
+            return f"its window of {span} does not fit into the {padded} of axis {axis + 2}, padding included"
+    return ""
