@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from headway.core.block import Mode, Option
 from headway.core.checks import BadDecision, check_dispatch
 from headway.core.device import Core, Device
+from headway.core.fallback import Faults, earliest_deadline
 from headway.core.messages import (
     Arrive,
     Cancel,
     Command,
+    Decision,
     Dispatch,
     Drop,
     Event,
@@ -31,7 +34,7 @@ from headway.core.messages import (
     WakeAt,
 )
 from headway.core.protocols import Contention, Estimator, LogRow, Policy, Sink
-from headway.core.request import Partial, Request, State
+from headway.core.request import Partial, Request, State, TransitionError
 from headway.core.residency import Ledger
 from headway.core.run import How, Outcome, Run
 from headway.core.view import EngineView
@@ -51,12 +54,20 @@ class Engine:
     """Applies events, asks the policy, checks its answer, returns commands.
 
     All events of one call are applied before one `decide`. Decisions are checked in order, each against
-    the state that earlier ones left; the first bad one raises BadDecision and voids the rest. Times are
-    seconds; they must not decrease from call to call.
+    the state that earlier ones left; the first bad one raises BadDecision and voids the rest. With
+    `forgiving` a policy's exception and a bad decision are counted in `faults` instead, and for that one
+    time earliest deadline decides. Times are seconds; they must not decrease from call to call.
     """
 
     def __init__(
-        self, device: Device, policy: Policy, estimator: Estimator, contention: Contention, sink: Sink
+        self,
+        device: Device,
+        policy: Policy,
+        estimator: Estimator,
+        contention: Contention,
+        sink: Sink,
+        *,
+        forgiving: bool = False,
     ) -> None:
         self.device = device
         self.policy = policy
@@ -72,6 +83,8 @@ class Engine:
         self.run_of: dict[int, Run] = {}
         self.requests: dict[int, Request] = {}
         self.decisions = 0
+        self.forgiving = forgiving
+        self.faults = Faults()
         self._next_run_id = 0
         self._wakes: list[float] = []
         self._commands: list[Command] = []
@@ -142,11 +155,13 @@ class Engine:
         for request in run.requests:
             request.next_block = event.end_block
         run.resumed = 0.0
-        run.expected_end_s += self.now - run.block_end_s
+        at_s = self.now if event.end_s is None else event.end_s
+        run.expected_end_s += at_s - run.block_end_s
         table = self.estimator.table(run.request.model)
         cost = table.serial[event.end_block][self.device.kind_of[run.cores[0].index]]
-        run.block_end_s = self.now + table.serial_s[event.end_block][self.device.kind_of[run.cores[0].index]]
-        run.step_s = (run.block_end_s - self.now) / cost.steps
+        seconds = table.serial_s[event.end_block][self.device.kind_of[run.cores[0].index]]
+        run.block_end_s = at_s + seconds
+        run.step_s = seconds / cost.steps
         return False
 
     def _on_finish(self, event: Finish) -> None:
@@ -154,7 +169,7 @@ class Engine:
         self._log_progress(run, event.last)
         self._log_run(run, "finish", None)
         self._release(run, run.blocks.stop)
-        self.policy.on_finish(run, self.now - run.started_s, self._view)
+        self._tell_finished(run)
         for request in run.requests:
             request.next_block = run.blocks.stop
             if request.next_block == request.blocks:
@@ -204,7 +219,7 @@ class Engine:
 
     def _make_ready(self, request: Request) -> None:
         request.ready_since_s = self.now
-        request.key = self.policy.key(request, self._view)
+        request.key = self._key(request)
         entry = (request.key, request.arrival_s, request.id)
         at = bisect_left(self._ready_keys, entry)
         self._ready_keys.insert(at, entry)
@@ -268,9 +283,50 @@ class Engine:
 
     # --- decisions ---------------------------------------------------------------------------------
 
+    def fall_back(self, cause: str, now: float) -> list[Command]:
+        """Count a fault of the policy that the driver found, and let earliest deadline decide."""
+        self.now = now
+        self._commands = []
+        self._fall_back(cause)
+        return self._commands
+
     def _consult(self) -> None:
         self.decisions += 1
-        for decision in list(self.policy.decide(self._view)):
+        if not self.forgiving:
+            self._apply(self.policy.decide(self._view))
+            return
+        try:
+            self._apply(self.policy.decide(self._view))
+        except Exception as error:
+            if isinstance(error, TransitionError):
+                raise
+            self._fall_back(f"{type(error).__name__}: {error}")
+
+    def _fall_back(self, cause: str) -> None:
+        self.faults.add(self.now, cause)
+        for decision in list(earliest_deadline(self._view)):
+            with suppress(BadDecision):  # that core cannot run it, the next one may
+                self._dispatch(decision)
+
+    def _key(self, request: Request) -> tuple[float, ...]:
+        try:
+            return self.policy.key(request, self._view)
+        except Exception as error:
+            if not self.forgiving:
+                raise
+            self.faults.add(self.now, f"key: {type(error).__name__}: {error}")
+            return (request.deadline_s,)
+
+    def _tell_finished(self, run: Run) -> None:
+        try:
+            self.policy.on_finish(run, self.now - run.started_s, self._view)
+        except Exception as error:
+            if not self.forgiving:
+                raise
+            self.faults.add(self.now, f"on_finish: {type(error).__name__}: {error}")
+
+    def _apply(self, decisions: Iterable[Decision]) -> None:
+        for decision in list(decisions):
             if isinstance(decision, Dispatch):
                 self._dispatch(decision)
             elif isinstance(decision, Preempt):
@@ -394,7 +450,7 @@ class Engine:
         request = run.request
         self.sink.add(
             LogRow(
-                self.now,
+                self.now if event.end_s is None else event.end_s,
                 "progress",
                 request.id,
                 request.tenant,

@@ -24,7 +24,8 @@ class SafePoint:
     """A run reached the end of a segment, or stopped where it was asked to.
 
     The counts are what was done since the previous safe point. `share` is how much of the range from
-    `first_block` to `end_block` that was; below 1 only if the run stopped inside it.
+    `first_block` to `end_block` that was; below 1 only if the run stopped inside it. `end_s` is when it was
+    where the driver hears of it later; None is the time at which the engine is told.
     """
 
     run_id: int
@@ -38,6 +39,7 @@ class SafePoint:
     share: float = 1.0
     stopped: bool = False
     lost: bool = False  # killed: the share was computed but is thrown away
+    end_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Core, Device
-from headway.core.messages import Arrive, Decision, Dispatch, Reply
+from headway.core.messages import Arrive, Decision, Dispatch, Event, Reply
 from headway.core.request import Request
-from headway.core.run import Run
+from headway.core.run import How, Run
 
 
 class Capability(StrEnum):
@@ -155,6 +155,53 @@ class Clock(Protocol):
     """The time of a driver, in seconds."""
 
     def now(self) -> float: ...
+
+
+class Executor(Protocol):
+    """Runs blocks on the cores of a live device.
+
+    A core is a lane: on a CPU a pinned set of threads, where preparing opens sessions; on a GPU a stream,
+    where preparing captures a graph for each block and batch and `start` enqueues them. What crosses from
+    block to block (boundary buffers in the device's memory) belongs to a request and stays from run to run
+    until the request is over.
+
+    After every block it posts a SafePoint with the times at which the block began and ended, at the end of
+    the range a Finish. A stretch begins where the one before it ended, the first at the run's `started_s`.
+    An error or a time-out posts Failed with its cause; the core is then free for the next run.
+    """
+
+    def connect(self, post: Callable[[Event], None], clock: Clock) -> None:
+        """Where events go, and the clock whose times they carry; called once, before the first start.
+
+        `post` may be called from any thread.
+        """
+        ...
+
+    def prepare(self, model: str, cores: Sequence[Core], batch: int = 1) -> None:
+        """Make ready to run the model's blocks on these cores together, so that no request pays for it.
+
+        Raises HeadwayError if they cannot run so.
+        """
+        ...
+
+    def start(self, run: Run) -> None:
+        """Begin a run on its cores, which are free; returns at once."""
+        ...
+
+    def stop(self, run: Run, how: How) -> None:
+        """Make a run end: at the end of its block (spill, drain) or in the middle of it (kill).
+
+        It posts a SafePoint that is marked as stopped, or Finish if it was at its end already.
+        """
+        ...
+
+    def release(self, request: Request) -> None:
+        """A request is over: what is kept for it is free."""
+        ...
+
+    def close(self) -> None:
+        """End all threads and give everything back."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
