@@ -16,6 +16,8 @@ from headway.core.messages import Arrive, Reply
 from headway.core.protocols import Contention, CostTable, LogRow, Policy
 from headway.core.request import Request
 from headway.cost.contention import MaxMinFair
+from headway.cost.lanes import LaneTable
+from headway.models.profile import BlockProfile, DeviceProfile, ModelProfile, Timing
 from headway.predict.analytic import AnalyticEstimator
 from headway.sim.driver import Simulation
 
@@ -36,6 +38,31 @@ def toy_device(
         link=Link(1e9, 1.0),
         operand_bytes=1.0,
     )
+
+
+def toy_lanes(lanes: int = 2, *, threads: int = 1) -> Device:
+    """A device of equal lanes; `toy_lane_table` prices models on it, `OverlapLoss` says how they overlap."""
+    return Device.of_lanes("toy-lanes", lanes, threads)
+
+
+def toy_lane_table(
+    device: Device,
+    seconds: Mapping[int, Sequence[float]],
+    *,
+    dispatch_s: float = 0.0,
+    switch_s: float = 0.0,
+) -> LaneTable:
+    """A cost table from the seconds of each block, by the number of threads it has."""
+    timings = {width: [Timing.of([each]) for each in blocks] for width, blocks in seconds.items()}
+    blocks = tuple(
+        BlockProfile(f"block{at}", f"{at}", 0, (), {width: timings[width][at] for width in timings})
+        for at in range(len(next(iter(seconds.values()))))
+    )
+    whole = {width: Timing.of([sum(blocks)]) for width, blocks in seconds.items()}
+    shares, copies = dict.fromkeys(seconds, 0.0), dict.fromkeys(seconds, 0)
+    model = ModelProfile("toy", "toy", "toy", "toy", (), blocks, whole, shares, copies, 0.0)
+    threads = sum(lane.threads for lane in device.cores)
+    return LaneTable(model, device, DeviceProfile("toy", "toy", threads, dispatch_s, switch_s, 0.0))
 
 
 class ToyTable:

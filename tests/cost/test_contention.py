@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.cost import MaxMinFair, Proportional
+from headway.cost import MaxMinFair, OverlapLoss, Proportional
 
 DEMANDS = st.lists(st.one_of(st.just(0.0), st.floats(1.0, 1e12)), max_size=8)
 CAPACITY = st.floats(1.0, 1e12)
@@ -56,3 +56,18 @@ def test_max_min_fair_serves_the_small_first(demands, capacity):
     if slowed:
         assert min(slowed) == pytest.approx(max(slowed), rel=1e-9)  # those that wait get the same
         assert max(shares) <= max(slowed) * (1 + 1e-9)  # and nobody gets more
+
+
+def test_overlap_loss_by_hand():
+    # Beside one other run 1 / 1.5 of full speed, beside two 1 / 2, whatever they ask of the memory.
+    assert OverlapLoss(0.5).rates([0.0]) == [1.0]
+    assert OverlapLoss(0.5).rates([0.0, 1e9]) == pytest.approx([2 / 3, 2 / 3])
+    assert OverlapLoss(0.5).rates([0.0] * 3) == [0.5] * 3
+    assert OverlapLoss(0.5).rates([]) == []
+    assert OverlapLoss(0.0).rates([1.0, 1.0]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("w", [-0.1, float("nan"), float("inf")])
+def test_an_overlap_loss_is_a_number_from_zero_on(w):
+    with pytest.raises(ValueError, match="from 0 on"):
+        OverlapLoss(w)

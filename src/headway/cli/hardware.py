@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from headway.config import Hardware
+    from rich.table import Table
+
+    from headway.config import Hardware, LaneHardware
     from headway.core.device import Device
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -36,6 +38,9 @@ def _list(as_json: _Json = False) -> None:
     table = Table("preset", "cores", "peak", "SRAM", "DRAM", box=None, pad_edge=False)
     for device in devices:
         summary = _summary(device)
+        if device.has_lanes:
+            table.add_row(device.name, _lanes(device), "measured", "", "")
+            continue
         cores = ", ".join(
             f"{count} of {core.rows}x{core.columns} {core.dataflow}"
             for count, core in zip(device.kind_counts, device.exemplars, strict=True)
@@ -59,24 +64,57 @@ def _show(
 
     The JSON is a description that loads again, with every default in it.
     """
-    from headway.config import describe_hardware
+    from headway.config import LaneHardware, describe_hardware
 
     description = describe_hardware(hardware)
     if as_json:
         typer.echo(json.dumps(description.to_mapping(), indent=2, ensure_ascii=False))
+    elif isinstance(description, LaneHardware):
+        _print_lanes(description)
     else:
         _print(description)
 
 
-def _print(description: Hardware) -> None:
+def _lanes(device: Device) -> str:
+    threads = device.cores[0].threads
+    lanes = f"{len(device.cores)} lane{'s' if len(device.cores) > 1 else ''}"
+    return f"{lanes} of {threads} thread{'s' if threads > 1 else ''}, on this machine"
+
+
+def _print_lanes(description: LaneHardware) -> None:
+    overlap = description.overlap
+    _print_facts(
+        description.name,
+        {
+            "lanes": _lanes(description.device()),
+            "isolation": description.isolation,
+            "overlap loss": overlap if isinstance(overlap, str) else f"{overlap:g}",
+            "source": description.source or "not said",
+            "assumptions": description.assumptions or "none said",
+        },
+    )
+
+
+def _print_facts(name: str, facts: dict[str, str], above: Table | None = None) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
+    console.print(Text(name, style="bold"))
+    if above is not None:
+        console.print(above)
+    grid = Table.grid(padding=(0, 2))
+    for key, fact in facts.items():
+        grid.add_row(Text(key, style="dim"), Text(fact))
+    console.print(grid)
+
+
+def _print(description: Hardware) -> None:
+    from rich.table import Table
+
     device, written = description.device(), description.to_mapping()
     summary = _summary(device)
-    console = Console()
-    console.print(Text(description.name, style="bold"))
     table = Table(
         "cores",
         "array",
@@ -101,7 +139,6 @@ def _print(description: Hardware) -> None:
             core["energy"]["mac"],
             core["energy"]["sram"],
         )
-    console.print(table)
     facts = {
         "peak": f"{summary['peak_macs_s'] / 1e12:.4g} TMAC/s",
         "operands": f"{description.operand_bits} bit",
@@ -113,13 +150,17 @@ def _print(description: Hardware) -> None:
         "source": description.source or "not said",
         "assumptions": description.assumptions or "none said",
     }
-    grid = Table.grid(padding=(0, 2))
-    for name, fact in facts.items():
-        grid.add_row(Text(name, style="dim"), Text(fact))
-    console.print(grid)
+    _print_facts(description.name, facts, table)
 
 
 def _summary(device: Device) -> dict[str, Any]:
+    if device.has_lanes:
+        return {
+            "name": device.name,
+            "lanes": len(device.cores),
+            "threads_per_lane": device.cores[0].threads,
+            "source": device.source,
+        }
     return {
         "name": device.name,
         "cores": len(device.cores),

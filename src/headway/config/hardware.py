@@ -9,8 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
+from headway.config.lanes import LaneHardware
 from headway.config.quantities import (
     Bandwidth,
     EnergyPerByte,
@@ -19,21 +20,13 @@ from headway.config.quantities import (
     Overhead,
     Size,
 )
-from headway.config.validation import Strict, mistake, shown, validate
+from headway.config.validation import Name, Strict, mistake, shown, validate
 from headway.config.yaml_file import Document, Place, parse_yaml, read_yaml
 from headway.core.device import Core, Dataflow, Device, Link
 from headway.core.errors import HeadwayError
 
 MOST_CORES = 1024
 MOST_SIDE = 65536  # rows or columns of an array
-
-Name = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-        description="Letters, digits, '.', '_' and '-', at most 64.",
-    ),
-]
 
 
 class Array(Strict):
@@ -188,6 +181,21 @@ class Hardware(Strict):
         return self.model_dump(mode="json", exclude_none=True)
 
 
+def sort_of(description: object) -> type[Hardware] | type[LaneHardware]:
+    """Which schema a description follows, plain data or already checked: one with `lanes`, or else cores."""
+    has_lanes = isinstance(description, LaneHardware) or (
+        isinstance(description, Mapping) and "lanes" in description
+    )
+    return LaneHardware if has_lanes else Hardware
+
+
+AnyHardware = Annotated[
+    Annotated[Hardware, Tag("with cores")] | Annotated[LaneHardware, Tag("with lanes")],
+    Discriminator(lambda description: "with lanes" if sort_of(description) is LaneHardware else "with cores"),
+]
+"""A field that holds either description."""
+
+
 def load_hardware(hardware: str | Path | Mapping[str, Any]) -> Device:
     """The device described by a preset's name, a YAML file, or a mapping of the same form.
 
@@ -196,11 +204,16 @@ def load_hardware(hardware: str | Path | Mapping[str, Any]) -> Device:
     return describe_hardware(hardware).device()
 
 
-def describe_hardware(hardware: str | Path | Mapping[str, Any]) -> Hardware:
+def describe_hardware(hardware: str | Path | Mapping[str, Any]) -> Hardware | LaneHardware:
     """The checked description of a preset, a file or a mapping; see `load_hardware`."""
     if isinstance(hardware, Mapping):
-        return validate(Hardware, Document("hardware", dict(hardware)))
-    return validate(Hardware, hardware_document(hardware))
+        return check_hardware(Document("hardware", dict(hardware)))
+    return check_hardware(hardware_document(hardware))
+
+
+def check_hardware(document: Document) -> Hardware | LaneHardware:
+    """A document as the description it is. Raises HeadwayError with one line for each mistake."""
+    return validate(sort_of(document.data), document)
 
 
 def preset_names() -> tuple[str, ...]:

@@ -18,11 +18,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from headway.config.arrivals import Closed
-from headway.config.hardware import Hardware, Name, hardware_document
+from headway.config.hardware import AnyHardware, check_hardware, hardware_document
 from headway.config.overrides import merged, with_changes
 from headway.config.quantities import FRACTION, TIME, Duration, Quantity
 from headway.config.tenants import Tenant
-from headway.config.validation import Strict, exactly_one, mistake, shown, validate
+from headway.config.validation import Name, Strict, exactly_one, mistake, shown, validate
 from headway.config.yaml_file import Document, Place, read_yaml
 from headway.core.device import Device
 from headway.core.errors import HeadwayError
@@ -90,7 +90,7 @@ class Scenario(Strict):
 
     name: Name
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    hardware: Hardware
+    hardware: AnyHardware
     policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}$")] = "lucas"
     duration: Annotated[Duration | None, Field(description="Arrivals stop then; give this or requests.")] = (
         None
@@ -109,7 +109,10 @@ class Scenario(Strict):
     ] = Warmup(share=0.1)
     contention: Annotated[
         Literal["max-min", "proportional"],
-        Field(description="How runs share DRAM bandwidth that does not suffice for all."),
+        Field(
+            description="How runs share DRAM bandwidth that does not suffice for all; on lanes their overlap"
+            " loss says what they do to each other."
+        ),
     ] = "max-min"
     noise: Noise = Noise()
     tenants: Annotated[tuple[Tenant, ...], Field(strict=False, json_schema_extra={"minItems": 1})]
@@ -253,7 +256,7 @@ def _with_hardware(document: Document, folder: Path) -> Document:
         )
     try:
         base = hardware_document(given, folder)
-        validate(Hardware, base)
+        check_hardware(base)
     except HeadwayError as error:
         raise HeadwayError(f"{document.where(place)}: {error}") from None
     return Document(document.name, {**data, "hardware": merged(base.data, changes)}, document.lines)

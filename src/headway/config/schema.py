@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any, Literal
 
-from headway.config.hardware import Hardware, preset_names
+from pydantic import TypeAdapter
+
+from headway.config.hardware import AnyHardware, preset_names
 from headway.config.scenario import Scenario
 
 Kind = Literal["hardware", "scenario"]
@@ -20,7 +22,7 @@ def json_schema(kind: Kind) -> dict[str, Any]:
     """
     # Of pydantic's two modes this one shows defaults as they are written, with their units.
     if kind == "hardware":
-        schema = Hardware.model_json_schema(mode="serialization")
+        schema: dict[str, Any] = TypeAdapter(AnyHardware).json_schema(mode="serialization")
     else:
         schema = Scenario.model_json_schema(mode="serialization", by_alias=True)
         _admit_references_to_hardware(schema)
@@ -30,20 +32,23 @@ def json_schema(kind: Kind) -> dict[str, Any]:
 def _admit_references_to_hardware(schema: dict[str, Any]) -> None:
     """Let `hardware` be a preset's name, a path, a description, or a preset with changes."""
     definitions = schema["$defs"]
-    partial = _without_required("Hardware", definitions)
     name: dict[str, Any] = {
         "anyOf": [{"enum": list(preset_names())}, {"type": "string", "pattern": r"\.ya?ml$"}]
     }
-    definitions["ChangedHardware"] = {
-        **partial,
-        "title": "ChangedHardware",
-        "description": "A preset or a file, with changes laid over it.",
-        "properties": {"preset": name, **partial["properties"]},
-        "required": ["preset"],
-    }
+    described = [{"$ref": f"#/$defs/{sort}"} for sort in ("Hardware", "LaneHardware")]
+    for sort in ("Hardware", "LaneHardware"):
+        partial = _without_required(sort, definitions)
+        definitions[f"Changed{sort}"] = {
+            **partial,
+            "title": f"Changed{sort}",
+            "description": "A preset or a file, with changes laid over it.",
+            "properties": {"preset": name, **partial["properties"]},
+            "required": ["preset"],
+        }
+        described.append({"$ref": f"#/$defs/Changed{sort}"})
     schema["properties"]["hardware"] = {
         "description": "A preset's name, a path, a description, or a preset with changes.",
-        "anyOf": [*name["anyOf"], {"$ref": "#/$defs/Hardware"}, {"$ref": "#/$defs/ChangedHardware"}],
+        "anyOf": [*name["anyOf"], *described],
     }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from headway.config.quantities import closest
@@ -14,6 +14,14 @@ from headway.core.errors import HeadwayError
 MOST_ERRORS = 8
 
 Model = TypeVar("Model", bound="Strict")
+
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="Letters, digits, '.', '_' and '-', at most 64.",
+    ),
+]
 
 
 def mistake(text: str, *place: Key) -> PydanticCustomError:

@@ -1,4 +1,4 @@
-"""Cores, what lies between them, and the device they make up. The cost model reads only this."""
+"""Cores or lanes, what lies between them, and the device they make up. The cost model reads only this."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ class Dataflow(StrEnum):
     WEIGHT_STATIONARY = "ws"
 
 
+LANE = "lane"
+"""The kind of every lane."""
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One core of an accelerator: a systolic array with its own SRAM.
+    """One core of an accelerator, a systolic array with its own SRAM; or a lane of a live device.
 
     `kind` names the type: cores of one kind have the same costs. `vector_lanes` is how many elementary
     operations per cycle the core does outside the array. Energies are pJ per multiply-accumulate and per
     byte read or written.
+
+    A lane is `threads` threads of a processor that run one block at a time. It has no array, and only
+    measured times: its other numbers are zero and mean nothing. `threads` is zero for a core.
     """
 
     index: int
@@ -35,6 +42,26 @@ class Core:
     mac_energy_pj: float
     sram_energy_pj_per_byte: float
     double_buffered: bool = True
+    threads: int = 0
+
+    @classmethod
+    def lane(cls, index: int, threads: int) -> Core:
+        """A lane of that many threads."""
+        return cls(
+            index,
+            f"{LANE}-{index}",
+            LANE,
+            0,
+            0,
+            Dataflow.OUTPUT_STATIONARY,
+            0.0,
+            0,
+            0,
+            0.0,
+            0.0,
+            False,
+            threads,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +74,11 @@ class Link:
 
 @dataclass(frozen=True)
 class Device:
-    """Cores that share one DRAM. `dispatch_s` is paid once for every run, `switch_s` for every band."""
+    """Cores that share one DRAM. `dispatch_s` is paid once for every run, `switch_s` for every band.
+
+    Or lanes (`Device.of_lanes`), all alike: what they do to each other is measured, not derived from traffic,
+    so their bandwidth is infinite, and what running costs beside the blocks is in their cost tables.
+    """
 
     name: str
     cores: tuple[Core, ...]
@@ -58,6 +89,24 @@ class Device:
     dispatch_s: float = 0.0
     switch_s: float = 0.0
     source: str = ""
+
+    @classmethod
+    def of_lanes(cls, name: str, count: int, threads_per_lane: int, source: str = "") -> Device:
+        """A device of equal lanes."""
+        return cls(
+            name=name,
+            cores=tuple(Core.lane(index, threads_per_lane) for index in range(count)),
+            dram_bandwidth_bytes_s=float("inf"),
+            dram_energy_pj_per_byte=0.0,
+            link=Link(float("inf"), 0.0),
+            operand_bytes=4.0,
+            source=source,
+        )
+
+    @cached_property
+    def has_lanes(self) -> bool:
+        """Whether its cores are lanes."""
+        return self.cores[0].kind == LANE
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:

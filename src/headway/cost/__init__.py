@@ -2,15 +2,16 @@
 
 `build_table` gives the costs of a model on a device; `systolic_cycles` and `conv_gemm` the cycles of an
 array; `fused_chain`, `closed_form_cycles`, `serial_chain` and `split_dram_bits` runs of chains that are
-described by their dimensions alone, for comparison with other tools.
+described by their dimensions alone, for comparison with other tools. `LaneTable` has measured costs.
 """
 
 from __future__ import annotations
 
 from headway.cost.chain import OUTSIDE, ChainLayer, ChainRun, closed_form_cycles, serial_chain
-from headway.cost.contention import MaxMinFair, Proportional
+from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
 from headway.cost.dataflow import conv_gemm, systolic_cycles
 from headway.cost.fused import input_buffer_rows
+from headway.cost.lanes import LaneTable
 from headway.cost.schedule import fused_chain
 from headway.cost.split import split_dram_bits
 from headway.cost.table import Table, build_table
@@ -19,7 +20,9 @@ __all__ = [
     "OUTSIDE",
     "ChainLayer",
     "ChainRun",
+    "LaneTable",
     "MaxMinFair",
+    "OverlapLoss",
     "Proportional",
     "Table",
     "build_table",

@@ -1,7 +1,8 @@
-"""What runs that share the memory do to each other: how bandwidth is divided."""
+"""What runs do to each other: how bandwidth is divided, or how much lanes slow each other down."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -48,6 +49,26 @@ class Proportional:
             return [1.0] * len(demands)
         share = self.capacity_bytes_s / total
         return [share if demand > 0 else 1.0 for demand in demands]
+
+
+class OverlapLoss:
+    """Runs on lanes slow each other down alike: each of k that run together advances at 1 / (1 + w (k - 1)).
+
+    Two that start together and take S1 and S2 alone then take max(S1, S2) + w min(S1, S2): w is the overlap
+    loss, 0 if they do not notice each other, 1 if they might as well run one after the other, above 1 if
+    even that would be faster. For more than two it is an extrapolation. A run over several lanes counts as
+    one, and how much traffic it has does not matter. Implements `headway.core.protocols.Contention`.
+    """
+
+    def __init__(self, w: float) -> None:
+        if not (w >= 0 and math.isfinite(w)):
+            raise ValueError(f"an overlap loss is a number from 0 on, not {w}")
+        self.w = w
+
+    def rates(self, demands: Sequence[float]) -> list[float]:
+        """The share of full speed of each run, in (0, 1]; what they demand is not regarded."""
+        running = len(demands)
+        return [1.0 / (1.0 + self.w * (running - 1))] * running
 
 
 def _positive(capacity_bytes_s: float) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
+from headway.core.errors import HeadwayError
 from headway.cost.fused import Stacks, fused_stacks
 from headway.cost.model import FUSED_COUNTS, Model, bands_asked
 from headway.cost.pipeline import Pipelines, pipeline_at, pipeline_options, pipelines_of
@@ -22,8 +23,13 @@ def build_table(graph: Graph, device: Device) -> Table:
     """Costs of all blocks of a graph on a device. One block is one layer of the graph.
 
     The graph must have at least one layer; its byte counts are taken as they are, so bring it to the
-    device's operand width (`at_width`) and fold its followers (`merge`) first.
+    device's operand width (`at_width`) and fold its followers (`merge`) first. Raises HeadwayError for a
+    device with lanes, which have measured costs only (`LaneTable`).
     """
+    if device.has_lanes:
+        raise HeadwayError(
+            f"{device.name} has lanes: what {graph.name} costs there is measured, not computed from layers"
+        )
     if not graph.layers:
         raise ValueError(f"model {graph.name} has no layers, so there is nothing to run")
     return Table(Model.of(graph, device))
