@@ -58,7 +58,7 @@ class Network:
                 dims=dims, macs=dims.macs, vector_ops=channels_out * oy * ox, params=weights,
                 weight_bytes=weights,
                 operands=tuple(
-                    Operand(tensor, size, rows, producer, row_wise) for tensor, size, rows, producer in inputs
+                    Operand(*read, row_wise, at_output=position > 0) for position, read in enumerate(inputs)
                 ),
                 output=f"t{len(self.layers)}", output_bytes=channels_out * oy * ox, output_rows=oy,
                 row_kernel=kernel, row_stride=stride, row_pad=pad,

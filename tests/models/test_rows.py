@@ -126,3 +126,17 @@ def test_concatenation_is_a_barrier_only_along_rows(models: Any, axis: int, row_
     ]
     layer = last_layer(models, nodes, [1, 3, 8, 8], {"w": models.zeros(3, 3, 1, 1)})
     assert [operand.row_wise for operand in layer.operands] == [row_wise, row_wise]
+
+
+def test_what_is_applied_to_a_result_goes_with_its_rows(models: Any) -> None:
+    fused = models.node("FusedConv", ["x", "w", "", "z"], ["c"], domain="com.microsoft", pads=[1, 1, 1, 1])
+    product = models.node("Gemm", ["a", "m", "b"], ["g"])
+    inputs = {"x": [1, 4, 8, 8], "z": [1, 4, 8, 8], "a": [6, 4], "b": [6, 4]}
+    weights = {"w": models.zeros(4, 4, 3, 3), "m": models.zeros(4, 4)}
+    graph = load_model(
+        models([fused, product], inputs, {"c": None, "g": None}, weights, domains=["com.microsoft"])
+    )
+    assert [[(o.tensor, o.at_output) for o in layer.operands] for layer in graph.layers] == [
+        [("x", False), ("z", True)],
+        [("a", False), ("b", True)],
+    ]

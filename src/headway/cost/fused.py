@@ -13,7 +13,7 @@ import numpy as np
 
 from headway.cost.model import Bands, Model, widest
 from headway.cost.ranges import MAX_LENGTH
-from headway.cost.shapes import Bools, Floats, Longs
+from headway.cost.shapes import Bools, Floats, Longs, streamed
 
 Overlap = Literal["cached", "recomputed"]
 RECOMPUTE_LIMIT = 0.10  # extra work that recomputing the halo may cost (accelerators.md section 5.4)
@@ -201,9 +201,12 @@ def _reader_tables(model: Model) -> tuple[Bools, Bools]:
     """[producer, distance]: is it read that far on through a window; is it read there row by row?"""
     tables = np.zeros((2, len(model), MAX_LENGTH), dtype=bool)
     for layer in model.graph.layers:
+        window = streamed(layer)
         for position, operand in enumerate(layer.operands):
             if operand.producer is not None and layer.index - operand.producer < MAX_LENGTH:
-                tables[0 if position == 0 else 1, operand.producer, layer.index - operand.producer] = True
+                tables[0 if position in window else 1, operand.producer, layer.index - operand.producer] = (
+                    True
+                )
     return tables[0], tables[1]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.device import Core, Device
-from headway.cost.shapes import Bools, Floats, Shapes
+from headway.cost.shapes import Bools, Floats, Shapes, streamed
 from headway.models.graph import Graph
 
 _ACCUMULATOR_BYTES = 4  # partial sums are wider than operands (int32, float32)
@@ -151,7 +151,7 @@ class _Previous:
     """How each layer uses the output of the layer before it; bytes are 0 if it does not."""
 
     bytes: Floats
-    is_main: Bools
+    is_main: Bools  # all that streams through the layer, not just a part of it
     only_reader: Bools  # the predecessor's output is read by nobody else and does not leave the network
 
 
@@ -163,7 +163,7 @@ def _previous_operand(graph: Graph) -> _Previous:
         for position, operand in enumerate(layer.operands):
             if operand.producer == layer.index - 1:
                 size[layer.index] = operand.bytes
-                main[layer.index] |= position == 0
+                main[layer.index] |= streamed(layer) == (position,)
                 only[layer.index] = graph.last_use[layer.index - 1] == layer.index
     return _Previous(size, main, only)
 

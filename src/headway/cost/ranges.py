@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.cost.shapes import Bools, Floats, Shapes
+from headway.cost.shapes import Bools, Floats, Shapes, held, streamed
 from headway.models.graph import Graph
 
 MAX_LENGTH = 8  # layers in a fused range (Lucas's n <= 8, accelerators.md section 5.2)
@@ -87,6 +87,7 @@ def _reads(graph: Graph, shapes: Shapes) -> _Reads:
     last_reader: dict[str, int] = {}
     for index, node in enumerate(graph.layers):
         seen = set()
+        window = (*streamed(node), *held(node))
         for position, operand in enumerate(node.operands):
             if operand.tensor in seen:
                 continue
@@ -95,7 +96,7 @@ def _reads(graph: Graph, shapes: Shapes) -> _Reads:
             producer.append(-1 if operand.producer is None else operand.producer)
             earlier.append(last_reader.get(operand.tensor, -1))
             size.append(float(operand.bytes))
-            main.append(position == 0 or (position == 1 and node.weight_is_activation))
+            main.append(position in window)
             last_reader[operand.tensor] = index
     whole = np.int64
     return _Reads(
@@ -186,7 +187,9 @@ def _per_skip(size: int, span: int, reads: _Reads, shapes: Shapes, waiting: bool
         first = reads.layer - offset
         source = np.maximum(reads.producer, first - 1)
         skips = (first >= 0) & (offset > 0) & (~reads.main | (reads.producer < reads.layer - 1))
-        lag = np.minimum(1.0, share[reads.layer + 1] - share[np.maximum(source, -1) + 1])
+        # The halo of the reader's own window lies in its input buffer.
+        until = np.where(reads.main, reads.layer, reads.layer + 1)
+        lag = np.clip(share[until] - share[np.maximum(source, -1) + 1], 0.0, 1.0)
         amount = reads.bytes * lag if waiting else reads.bytes
         total[:, offset] = np.bincount(first[skips], amount[skips], minlength=size)
     return total

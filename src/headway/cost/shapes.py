@@ -30,7 +30,8 @@ class Shapes:
     no nest are bounded by one busy column.
 
     `held` is what stays while the other operand streams: the weights, or the second activation.
-    `main` is the streamed operand, `side` all others (each tensor once). Bytes are whole-tensor bytes.
+    `main` is what streams through the row window (see `streamed`), `side` all others (each tensor once).
+    Bytes are whole-tensor bytes.
     """
 
     M: Longs
@@ -160,9 +161,7 @@ def shapes_of(graph: Graph) -> Shapes:
         side=side,
         output=np.array([layer.output_bytes for layer in layers], dtype=np.float64),
         rows=np.array([max(1, layer.output_rows) for layer in layers], dtype=np.int64),
-        main_rows=np.array(
-            [max(1, layer.operands[0].rows) if layer.operands else 1 for layer in layers], dtype=np.int64
-        ),
+        main_rows=np.array([_main_rows(layer) for layer in layers], dtype=np.int64),
         kernel=np.array([max(1, layer.row_kernel) for layer in layers], dtype=np.float64),
         stride=np.array([layer.row_stride for layer in layers], dtype=np.float64),
         pad=np.array([layer.row_pad for layer in layers], dtype=np.float64),
@@ -182,14 +181,54 @@ def _nest(layer: Layer) -> tuple[int, int, int, int]:
     return max(1, dims.B) * m, n, k, max(1, dims.groups)
 
 
+def streamed(layer: Layer) -> tuple[int, ...]:
+    """Positions of the operands that a layer reads through its row window, as one map.
+
+    The first, and those that lie beside it with as many rows: the parts of a concatenation. Not what folded
+    followers read, whose rows go with the output's, nor what stays in a product of two activations, all
+    rows of which are needed for one of the output.
+    """
+    window = [position for position, operand in enumerate(layer.operands) if not operand.at_output]
+    if not window:
+        return ()
+    first = layer.operands[window[0]]
+    alone = layer.kind is LayerKind.RECURRENT or (layer.weight_is_activation and not first.row_wise)
+    return tuple(
+        position
+        for position in window
+        if position == window[0]
+        or (
+            not alone
+            and layer.operands[position].rows == first.rows
+            and (layer.operands[position].row_wise or not layer.weight_is_activation)
+        )
+    )
+
+
+def held(layer: Layer) -> tuple[int, ...]:
+    """Positions of the activations that stay while the other factor of a product streams."""
+    if not layer.weight_is_activation:
+        return ()
+    stream = streamed(layer)
+    return tuple(
+        position
+        for position, operand in enumerate(layer.operands)
+        if not operand.at_output and position not in stream
+    )
+
+
+def _main_rows(layer: Layer) -> int:
+    positions = streamed(layer)
+    return max(1, layer.operands[positions[0]].rows) if positions else 1
+
+
 def _operand_bytes(layer: Layer) -> tuple[float, float, float]:
     """Bytes held, streamed and at the side; a tensor that is read twice counts once."""
-    tensors = {operand.tensor: operand.bytes for operand in reversed(layer.operands)}
-    total = sum(tensors.values())
-    main = layer.operands[0].bytes if layer.operands else 0
-    held = layer.weight_bytes
-    if layer.weight_is_activation and len(layer.operands) > 1:
-        second = layer.operands[1]
-        if second.tensor != layer.operands[0].tensor:
-            return held + second.bytes, main, total - main - second.bytes
-    return held, main, total - main
+    main = {layer.operands[position].tensor: layer.operands[position].bytes for position in streamed(layer)}
+    stay = {layer.operands[position].tensor: layer.operands[position].bytes for position in held(layer)}
+    side = {operand.tensor: operand.bytes for operand in layer.operands}
+    for tensor in main:
+        stay.pop(tensor, None)
+    for tensor in (*main, *stay):
+        side.pop(tensor, None)
+    return layer.weight_bytes + sum(stay.values()), sum(main.values()), sum(side.values())

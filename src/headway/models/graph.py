@@ -85,8 +85,9 @@ class Operand:
     a band of output rows needs only the band of input rows given by the layer's row window
     (`row_kernel`, `row_stride`, `row_pad`); False makes the operand a fusion barrier, since all of it
     must be there before the first output row (attention scores against all keys, global pooling,
-    transposes that mix rows). `at_output` marks what a folded follower reads (the other summand of a
-    residual connection): its rows go with the output's, not with the row window.
+    transposes that mix rows). `at_output` marks what is applied to the result, by the layer itself or by a
+    folded follower (the other summand of a residual connection): its rows go with the output's, not with the
+    row window.
     """
 
     tensor: str

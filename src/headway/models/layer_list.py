@@ -95,8 +95,10 @@ class LayerList:
     def _operands(self, entry: Entry) -> tuple[Operand, ...]:
         node, work = entry.node, entry.work
         drawn: dict[int, tuple[Tensor, bool, Layout | None]] = {}
+        through = {id(tensor) for position, tensor in node.activations if position not in work.at_output}
         pairs: list[tuple[Tensor, Layout | None]] = [(t, work.wants.get(p)) for p, t in node.activations]
         pairs += [(tensor, None) for tensor in work.captured]
+        through |= {id(tensor) for tensor in work.captured}
         for tensor, want in pairs:
             produced = id(tensor) in self._producers
             if want is not None and tensor.layout is None and produced:
@@ -124,6 +126,7 @@ class LayerList:
                     producer=self._producers.get(id(tensor)),
                     row_wise=row_wise,
                     dtype=tensor.stored or tensor.dtype,
+                    at_output=id(tensor) not in through,
                 )
             )
         return tuple(operands)

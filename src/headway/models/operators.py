@@ -82,8 +82,9 @@ class Work:
 
     `wants` gives, by input position, the layout in which that input must have its rows for the node to
     work band by band; None, or no entry, makes the input a barrier. `settings` are positions whose
-    constants steer the node (shapes, axes, scales) and are not counted as weights. `extra_roots` are
-    initialisers read other than as inputs (by bodies).
+    constants steer the node (shapes, axes, scales) and are not counted as weights. `at_output` are positions
+    that are applied to the result: their rows go with the output's, not with the row window. `extra_roots`
+    are initialisers read other than as inputs (by bodies).
     """
 
     kind: LayerKind
@@ -96,6 +97,7 @@ class Work:
     row_stride: float = 1.0
     row_pad: int = 0
     settings: frozenset[int] = frozenset()
+    at_output: frozenset[int] = frozenset()
     note: str = ""
     view: bool = False
     bounded: bool = False

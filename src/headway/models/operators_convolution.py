@@ -89,10 +89,14 @@ def _convolution(
     activation = node.attribute("activation")
     if activation:
         vector_ops += y.elements
-    for position, tensor in node.activations:
-        if position not in (data, weight, bias) and tensor.known and tensor.sizes == y.sizes:
-            wants[position] = layout  # the summand of a fused residual connection
-            vector_ops += y.elements
+    summands = [
+        position
+        for position, tensor in node.activations
+        if position not in (data, weight, bias) and tensor.known and tensor.sizes == y.sizes
+    ]
+    for position in summands:
+        wants[position] = layout  # of a fused residual connection
+        vector_ops += y.elements
     return Work(
         kind=LayerKind.CONV,
         dims=dims,
@@ -104,6 +108,7 @@ def _convolution(
         row_stride=float(dims.stride_y),
         row_pad=dims.pad_top,
         settings=settings,
+        at_output=frozenset((*summands, bias)),
         weight_is_activation=not w.constant,
         note=f"fused {activation}" if activation else "",
     )

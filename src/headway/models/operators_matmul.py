@@ -55,6 +55,7 @@ def product_work(
         layout=layout,
         wants=wants,
         settings=settings,
+        at_output=frozenset({bias}),
         weight_is_activation=weight_is_activation,
     )
 
