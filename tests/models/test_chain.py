@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import numpy_helper
@@ -18,6 +19,7 @@ from onnx import numpy_helper
 from headway.core.errors import HeadwayError
 from headway.models.boundary_buffers import plan_buffers
 from headway.models.prepared import prepare
+from headway.models.recomposition import recompose
 from headway.models.split import split
 from headway.models.value_types import parse_type
 
@@ -216,3 +218,50 @@ def test_buffers_share_memory_only_where_lives_do_not_meet() -> None:
             apart = one.offset + one.bytes <= other.offset or other.offset + other.bytes <= one.offset
             assert one is other or apart or not meet
     assert plan.total_bytes == 256 + 128 + 64
+
+
+def test_forked_child_leaves_the_files_to_its_parent() -> None:
+    script = (
+        "import os, sys\n"
+        "from headway.models.weight_store import Workspace\n"
+        "workspace = Workspace()\n"
+        "child = os.fork()\n"
+        "if child == 0: sys.exit()\n"
+        "os.waitpid(child, 0)\n"
+        "there = workspace.folder.exists()\n"
+        "workspace.close()\n"
+        "print(there, workspace.folder.exists())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_chain_outlives_a_change_of_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    onnx.save_model(cuttable.chain_of(3), "m.onnx")
+    chain = split("m.onnx", cuts=[1])
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert recompose(chain).bit_equal
+
+
+def test_output_of_a_type_that_python_lacks_is_fetched_where_its_size_is_fixed() -> None:
+    import ml_dtypes
+
+    half = cuttable.TensorProto.BFLOAT16
+    nodes = [
+        cuttable.node("Cast", ["x"], ["a"], to=cuttable.FLOAT),
+        cuttable.node("Tanh", ["a"], ["b"]),
+        cuttable.node("Cast", ["b"], ["y"], to=half),
+    ]
+    x = np.full((1, 4), 0.5, dtype=ml_dtypes.bfloat16)
+    for size in (4, "n"):
+        ends = cuttable.info("x", [1, size], half), cuttable.info("y", [1, size], half)
+        chain = split(cuttable.model(nodes, ends[:1], ends[1:]), cuts=[1])
+        assert "bfloat16" in recompose(chain, {"x": x}).skipped
+        if size == 4:
+            y = chain.run({"x": x})["y"]
+            assert np.allclose(y.astype(np.float32), np.tanh(0.5), atol=4e-3)
+        else:
+            with pytest.raises(HeadwayError, match="'y' cannot be fetched"):
+                chain.run({"x": x})

@@ -285,8 +285,7 @@ def test_nodes_are_profiled_one_by_one() -> None:
     prepared = prepare(cuttable.wide_products(3, 256), optimise=False)
     seconds = profiled_node_s(prepared, runs=2)
     assert len(seconds) == len(prepared.graph) == 6
-    assert all(second > 0 for second in seconds[::2])
-    assert sum(seconds[::2]) > sum(seconds[1::2]), "products take longer than what follows them"
+    assert all(second > 0 for second in seconds[::2]), "a product takes microseconds, so it cannot be zero"
 
 
 def test_estimate_needs_no_run_and_is_the_same_every_time() -> None:

@@ -6,6 +6,7 @@ processes, read the same pages. Nothing of more than 2 GiB is ever one protobuf 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -36,7 +37,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="headway-split-"))
-        self._finalizer: Any = weakref.finalize(self, shutil.rmtree, self.folder, True)
+        self._finalizer: Any = weakref.finalize(self, _remove, self.folder, os.getpid())
 
     def close(self) -> None:
         """Remove the folder. Sessions that are open keep the weights they have mapped."""
@@ -48,6 +49,12 @@ class Workspace:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def _remove(folder: Path, owner: int) -> None:
+    # A forked child inherits the finalizer, but not the folder.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def detach_weights(model: ModelProto, source_folder: str, data_path: Path, *, where: str) -> ModelProto:

@@ -38,7 +38,7 @@ def whole_model(file: ModelFile, workspace: Workspace, shapes: Mapping[str, tupl
     stored = {tensor.name for tensor in graph.initializer}
     open_inputs = [value for value in graph.input if value.name not in stored and _is_open(value.type)]
     if file.path is not None and not _names_twice(graph) and not (shapes and open_inputs):
-        return WholeModel(file.path, file.where)
+        return WholeModel(file.path.absolute(), file.where)
     path = workspace.folder / "whole.onnx"
     light = detach_weights(file.model, file.folder, path.with_suffix(".bin"), where=file.where)
     name_nodes(light.graph)
