@@ -171,7 +171,7 @@ class Executor(Protocol):
     """
 
     def connect(self, post: Callable[[Event], None], clock: Clock) -> None:
-        """Where events go, and the clock whose times they carry; called once, before the first start.
+        """Where events go, and the clock whose times they carry; called by each driver before it starts.
 
         `post` may be called from any thread.
         """

@@ -1,0 +1,1 @@
+"""Running models for real: the driver on the wall clock, executors, and the profiler."""

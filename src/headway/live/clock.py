@@ -1,0 +1,110 @@
+"""The live driver's time and its inbox: they are one thing, since waiting for either is waiting for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import Protocol
+
+from headway.core.messages import Event
+
+
+class LiveClock(Protocol):
+    """Time in seconds since `start`, and the events that other threads post."""
+
+    def start(self) -> None:
+        """Time is 0 now."""
+        ...
+
+    def now(self) -> float:
+        """Seconds since the start; never less than before."""
+        ...
+
+    def post(self, event: Event) -> None:
+        """Put an event into the inbox; from any thread, and from signal handlers."""
+        ...
+
+    def wait(self, until_s: float | None) -> list[Event]:
+        """All events posted, as soon as there is one; none if that time comes first. None waits for ever."""
+        ...
+
+
+class WallClock:
+    """Real time, which other processes of the machine share."""
+
+    def __init__(self) -> None:
+        self._origin_s = perf_counter()
+        self._inbox: SimpleQueue[Event] = SimpleQueue()
+
+    def start(self) -> None:
+        """Time is 0 now."""
+        self._origin_s = perf_counter()
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return perf_counter() - self._origin_s
+
+    def post(self, event: Event) -> None:
+        """Put an event into the inbox; from any thread, and from signal handlers."""
+        self._inbox.put(event)
+
+    def wait(self, until_s: float | None) -> list[Event]:
+        """All events posted, as soon as there is one; none if that time comes first. None waits for ever."""
+        events: list[Event] = []
+        try:
+            timeout_s = None if until_s is None else max(0.0, until_s - self.now())
+            events.append(self._inbox.get(timeout_s != 0.0, timeout_s))
+            while True:
+                events.append(self._inbox.get_nowait())
+        except Empty:
+            return events
+
+
+class VirtualClock:
+    """Time that passes only while the driver waits: what happens at which time is settled beforehand.
+
+    `call_at` takes the place of threads that work. Calls at one time are made in the order they were asked
+    for, and before a wait until that time ends.
+    """
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+        self._inbox: list[Event] = []
+        self._calls: list[tuple[float, int, Callable[[], None]]] = []
+        self._asked = 0
+
+    def start(self) -> None:
+        """Time is 0 already."""
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self._now_s
+
+    def post(self, event: Event) -> None:
+        """Put an event into the inbox."""
+        self._inbox.append(event)
+
+    def call_at(self, at_s: float, call: Callable[[], None]) -> None:
+        """Have something done at that time, or at once if it is past."""
+        self._asked += 1
+        heappush(self._calls, (max(at_s, self._now_s), self._asked, call))
+
+    def wait(self, until_s: float | None) -> list[Event]:
+        """As the protocol says. Raises RuntimeError if it would wait for ever."""
+        while not self._inbox and self._calls and (until_s is None or self._calls[0][0] <= until_s):
+            self._advance()
+        if not self._inbox:
+            if until_s is None:
+                raise RuntimeError("nothing will ever happen on this clock")
+            self._now_s = max(self._now_s, until_s)
+        while self._calls and self._calls[0][0] <= self._now_s:
+            self._advance()
+        events, self._inbox = self._inbox, []
+        return events
+
+    def _advance(self) -> None:
+        at_s, _, call = heappop(self._calls)
+        self._now_s = at_s
+        call()

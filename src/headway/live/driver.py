@@ -1,0 +1,244 @@
+"""The live driver: the simulator's twin on the wall clock, with executors in place of truth.
+
+One thread sends arrivals at their times, hears of blocks that ended, wakes the policy and hands runs to the
+executor; the engine is the same. What is due at one moment goes to the engine together: ends before
+arrivals before ticks.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from time import thread_time
+from typing import Any, Final
+
+from headway.core.engine import Engine
+from headway.core.messages import Arrive, Cancel, Command, Event, Reply, Start, Stop, Tick, WakeAt
+from headway.core.protocols import Executor, LogRow, Skip, Source
+from headway.core.request import Request, State
+from headway.core.run import How, Outcome
+from headway.core.unsent import log_unsent
+from headway.live.clock import LiveClock
+from headway.live.report import LiveReport
+
+QUEUE_LIMIT: Final = 1000
+SWITCH_INTERVAL_S: Final = 0.5e-3
+"""How long a thread may keep the interpreter while the driver waits for it; Python's own 5 ms is a block."""
+
+
+class LiveDriver:
+    """Runs an engine over a source of requests in real time until every request has its reply.
+
+    The engine should be forgiving, so that a faulty policy costs decisions, not the run. A tenant with
+    `queue_limit` unanswered requests has further ones rejected at once. The first SIGINT, or `interrupt`,
+    ends arrivals, cancels what waits and lets what runs finish; the second cancels that too.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: Source,
+        executor: Executor,
+        clock: LiveClock,
+        *,
+        queue_limit: int = QUEUE_LIMIT,
+        on_reply: Callable[[Reply], None] | None = None,
+    ) -> None:
+        self.engine = engine
+        self._source = source
+        self._executor = executor
+        self._clock = clock
+        self._queue_limit = queue_limit
+        self._on_reply = on_reply
+        self._arrivals: Iterator[Arrive] = iter(())
+        self._due: list[tuple[float, int, Arrive, bool]] = []  # time, sequence, arrival, of the open stream
+        self._wakes: list[float] = []
+        self._sequence = 0
+        self._unanswered: Counter[str] = Counter()
+        self._interrupts = 0
+        self._interrupts_heeded = 0
+        self._requests = 0
+        self._rejected = 0
+        self._lag_s = array("d")
+        self._scheduler_cpu_s = 0.0
+
+    def run(self) -> LiveReport:
+        """Run to the end, close nothing, and say how it went.
+
+        The engine's times are seconds from the call. The executor must be prepared.
+        """
+        engine, clock = self.engine, self._clock
+        with _interruptible(self.interrupt), _switching_often():
+            clock.start()
+            self._executor.connect(clock.post, clock)
+            cpu_before_s = thread_time()
+            self._arrivals = iter(self._source.first())
+            self._schedule_next_arrival()
+            while self._due or engine.requests:
+                due_s = self._next_due_s()
+                if due_s is None and not engine.running:
+                    self._resolve_stall()
+                    continue
+                self._step(clock.wait(due_s))
+            end_s = clock.now()
+            engine.sink.add(LogRow(end_s, "end"))
+            return LiveReport(
+                end_s=end_s,
+                requests=self._requests,
+                rejected=self._rejected,
+                decisions=engine.decisions,
+                faults=engine.faults.count,
+                last_faults=tuple(engine.faults.last),
+                interrupted=self._interrupts > 0,
+                scheduler_cpu_s=self._scheduler_cpu_s,
+                driver_cpu_s=thread_time() - cpu_before_s,
+                send_lag_s=self._lag_s,
+            )
+
+    def interrupt(self) -> None:
+        """Ask for an early end, as SIGINT does; from any thread."""
+        self._interrupts += 1
+        self._clock.post(Tick())
+
+    def _step(self, posted: Sequence[Event]) -> None:
+        cpu_before_s = thread_time()
+        now = self._clock.now()
+        events: list[Event] = [event for event in posted if self._is_current(event)]
+        if self._interrupts > self._interrupts_heeded:
+            events += self._heed_interrupt()
+        events += self._take_arrivals(now)
+        if self._wakes and self._wakes[0] <= now:
+            while self._wakes and self._wakes[0] <= now:
+                heappop(self._wakes)
+            events.append(Tick())
+        if events:
+            self._carry_out(self.engine.handle(events, now), now)
+        self._scheduler_cpu_s += thread_time() - cpu_before_s
+
+    def _is_current(self, event: Event) -> bool:
+        """Whether the engine can still do something with it: clients and ends of runs may cross."""
+        if isinstance(event, Cancel):
+            return event.request_id in self.engine.requests
+        return not isinstance(event, Tick)
+
+    # --- arrivals ----------------------------------------------------------------------------------
+
+    def _take_arrivals(self, now: float) -> list[Event]:
+        taken: list[Event] = []
+        while self._due and self._due[0][0] <= now:
+            _, _, arrival, of_stream = heappop(self._due)
+            if of_stream:
+                self._schedule_next_arrival()
+            request = arrival.request
+            self._requests += 1
+            self._lag_s.append(now - request.arrival_s)
+            if self._unanswered[request.tenant] >= self._queue_limit:
+                self._reject(request, now)
+                continue
+            self._unanswered[request.tenant] += 1
+            taken.append(arrival)
+        return taken
+
+    def _reject(self, request: Request, now: float) -> None:
+        reason = f"tenant {request.tenant!r} has {self._queue_limit} requests unanswered already"
+        self._rejected += 1
+        request.to(State.DROPPED, now)
+        log_unsent(self.engine.sink, request, Outcome.REJECTED, reason, now)
+        self._answer(Reply(request, Outcome.REJECTED, reason), now)
+
+    def _schedule(self, arrival: Arrive, of_stream: bool) -> None:
+        self._sequence += 1
+        heappush(self._due, (arrival.request.arrival_s, self._sequence, arrival, of_stream))
+
+    def _schedule_next_arrival(self) -> None:
+        """Keep exactly one arrival of the open-loop stream scheduled."""
+        arrival = next(self._arrivals, None)
+        if arrival is not None:
+            self._schedule(arrival, True)
+
+    def _next_due_s(self) -> float | None:
+        times = [entries[0] for entries in (self._wakes, [due[0] for due in self._due[:1]]) if entries]
+        return min(times, default=None)
+
+    # --- commands ----------------------------------------------------------------------------------
+
+    def _carry_out(self, commands: Sequence[Command], now: float) -> None:
+        for command in commands:
+            if isinstance(command, Start):
+                self._executor.start(command.run)
+            elif isinstance(command, Stop):
+                self._executor.stop(command.run, command.how)
+            elif isinstance(command, WakeAt):
+                heappush(self._wakes, command.at_s)
+            else:
+                self._unanswered[command.request.tenant] -= 1
+                self._executor.release(command.request)
+                self._answer(command, now)
+
+    def _answer(self, reply: Reply, now: float) -> None:
+        if self._on_reply is not None:
+            self._on_reply(reply)
+        for caused in self._source.after(reply, now):
+            if isinstance(caused, Skip):
+                log_unsent(self.engine.sink, caused.request, Outcome.DROPPED, caused.reason, now)
+            elif not self._interrupts_heeded:
+                self._schedule(caused, False)
+
+    # --- endings -----------------------------------------------------------------------------------
+
+    def _heed_interrupt(self) -> list[Event]:
+        """The first time what waits is cancelled and nothing arrives any more; then what runs, too."""
+        self._interrupts_heeded = self._interrupts
+        self._arrivals = iter(())
+        self._due.clear()
+        requests = list(self.engine.requests.values())
+        if self._interrupts == 1:
+            return [Cancel(request.id) for request in requests if request.state is State.READY]
+        for run in list(self.engine.running.values()):
+            self._executor.stop(run, How.KILL)
+        return [Cancel(request.id) for request in requests]
+
+    def _resolve_stall(self) -> None:
+        """Requests wait, and nothing will ever make the policy act: earliest deadline does, or none can."""
+        cause = (
+            f"the policy has stalled: {len(self.engine.ready)} requests wait, nothing runs,"
+            " no wake is set and no arrival is to come"
+        )
+        now = self._clock.now()
+        self._carry_out(self.engine.fall_back(cause, now), now)
+        if not self.engine.running:
+            waiting = [Cancel(request.id) for request in self.engine.ready]
+            self._carry_out(self.engine.handle(waiting, now), now)
+
+
+@contextmanager
+def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Let SIGINT interrupt while in the main thread; elsewhere Python allows no handler."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, frame: Any) -> None:
+        interrupt()
+
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _switching_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, SWITCH_INTERVAL_S))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

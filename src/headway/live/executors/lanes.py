@@ -1,0 +1,257 @@
+"""Lanes on a CPU: a worker thread for each, pinned to the lane's processors; what it runs is a subclass's."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any, Final
+
+from headway.core.device import Core
+from headway.core.errors import HeadwayError
+from headway.core.messages import Event, Failed, Finish, SafePoint
+from headway.core.protocols import Clock
+from headway.core.request import Request
+from headway.core.run import How, Run
+from headway.live.clock import WallClock
+
+CAN_PIN: Final = hasattr(os, "sched_setaffinity")
+_CHECKS_PER_TIMEOUT: Final = 8
+_CLOSE_WAIT_S: Final = 5.0
+
+
+def safe_point(
+    run: Run, block: int, start_s: float, end_s: float, *, stopped: bool = False, lost: bool = False
+) -> SafePoint:
+    """What a run reports at a block's end; killed within it, everything of that block is lost."""
+    return SafePoint(
+        run.id,
+        block,
+        block + 1,
+        start_s,
+        dram_bytes=0.0,
+        link_bytes=0.0,
+        energy_pj=0.0,
+        macs=0.0,
+        share=0.0 if lost else 1.0,
+        stopped=stopped,
+        lost=lost,
+        end_s=end_s,
+    )
+
+
+class Active:
+    """A run in progress on a lane, as the threads around it see it.
+
+    `began_s` is when its present block began, by the clock; None between blocks. `interruption` is whatever
+    a subclass needs for ending a block early.
+    """
+
+    __slots__ = ("began_s", "block", "interruption", "run", "stop", "timed_out")
+
+    def __init__(self, run: Run, interruption: Any) -> None:
+        self.run = run
+        self.block = run.blocks.start
+        self.began_s: float | None = None
+        self.stop: How | None = None
+        self.timed_out = False
+        self.interruption = interruption
+
+
+class LaneExecutor(ABC):
+    """An executor whose cores are lanes: sets of processors, of which each has one worker thread.
+
+    A run on several lanes is led by the worker of the first; the other lanes' processors are left to the
+    threads with which that run's sessions were opened.
+
+    Args:
+        lanes: for each core, by index, the numbers of its processors.
+        timeout_s: a block that takes longer is ended and its request failed; None waits for ever.
+        pin: whether threads stay on their lane's processors; False leaves it to the system, as does a system
+            that cannot.
+
+    Raises:
+        HeadwayError: a lane without processors, one processor in two lanes, or one that this process may not
+            use.
+    """
+
+    def __init__(
+        self, lanes: Sequence[Sequence[int]], *, timeout_s: float | None = None, pin: bool = True
+    ) -> None:
+        self.lanes = tuple(tuple(lane) for lane in lanes)
+        self.timeout_s = timeout_s
+        self.pinned = pin and CAN_PIN
+        _check_lanes(self.lanes, self.pinned)
+        self._post: Callable[[Event], None] = _not_connected
+        self._clock: Clock = WallClock()
+        self._actives: dict[int, Active] = {}
+        self._queues: list[SimpleQueue[Active | None]] = [SimpleQueue() for _ in self.lanes]
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    # --- the Executor protocol ---------------------------------------------------------------------
+
+    def connect(self, post: Callable[[Event], None], clock: Clock) -> None:
+        """Where events go, and the clock whose times they carry; the first call starts the threads."""
+        self._post, self._clock = post, clock
+        if self._threads:
+            return
+        for index in range(len(self.lanes)):
+            self._spawn(f"lane {index}", self._work, index)
+        if self.timeout_s is not None:
+            self._spawn("block time-outs", self._watch, self.timeout_s)
+
+    @abstractmethod
+    def prepare(self, model: str, cores: Sequence[Core], batch: int = 1) -> None:
+        """Make ready to run the model's blocks on these cores together."""
+
+    def start(self, run: Run) -> None:
+        """Begin a run on its lanes, which are free."""
+        active = Active(run, self._interruption())
+        self._actives[run.id] = active
+        self._queues[run.cores[0].index].put(active)
+
+    def stop(self, run: Run, how: How) -> None:
+        """Make a run end at the end of its block, or (kill) in the middle of it where that can be done."""
+        active = self._actives.get(run.id)
+        if active is None:
+            return  # its last event is on its way
+        active.stop = how
+        if how is How.KILL:
+            self._interrupt(active)
+
+    @abstractmethod
+    def release(self, request: Request) -> None:
+        """A request is over: what is kept for it is free."""
+
+    def close(self) -> None:
+        """Interrupt what runs, end all threads, and give everything back."""
+        self._closing.set()
+        for active in list(self._actives.values()):
+            active.stop = How.KILL
+            self._interrupt(active)
+        for queue in self._queues:
+            queue.put(None)
+        for thread in self._threads:
+            thread.join(_CLOSE_WAIT_S)  # a kernel that does not heed the interruption dies with the process
+
+    # --- for subclasses ----------------------------------------------------------------------------
+
+    def width(self, cores: Sequence[Core]) -> int:
+        """How many threads these lanes have together."""
+        return sum(len(self.lanes[core.index]) for core in cores)
+
+    @abstractmethod
+    def _begin(self, run: Run) -> Any:
+        """What is needed to run a run's blocks. Raises an exception where the request cannot go on."""
+
+    @abstractmethod
+    def _run_block(self, job: Any, block: int, active: Active) -> None:
+        """Run one block. Raises an exception if it fails or was interrupted."""
+
+    @abstractmethod
+    def _end(self, run: Run) -> None:
+        """The request's last block has run: take its results."""
+
+    def _interruption(self) -> Any:
+        """Made for each run, and used by `_interrupt`."""
+        return threading.Event()
+
+    def _interrupt(self, active: Active) -> None:
+        """Make the present block fail soon; called from another thread than the one that runs it."""
+        active.interruption.set()
+
+    @contextmanager
+    def _on_lane(self, processors: Sequence[int]) -> Iterator[None]:
+        """Keep this thread, and those that it starts meanwhile, on these processors."""
+        if not self.pinned or not processors:
+            yield
+            return
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, processors)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+
+    # --- threads -----------------------------------------------------------------------------------
+
+    def _spawn(self, name: str, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, name=f"headway {name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self, index: int) -> None:
+        with self._on_lane(self.lanes[index]):
+            while (active := self._queues[index].get()) is not None:
+                last = self._carry_out(active)
+                del self._actives[active.run.id]
+                self._post(last)
+
+    def _carry_out(self, active: Active) -> Event:
+        """Run blocks until the run is over or stopped; returns its last event."""
+        run, now = active.run, self._clock.now
+        start_s, table_end = run.started_s, run.request.blocks
+        try:
+            job = self._begin(run)
+            for block in run.blocks:
+                active.block, active.began_s = block, now()
+                self._run_block(job, block, active)
+                active.began_s = None
+                if block + 1 == table_end:
+                    self._end(run)
+                end_s = now()
+                if block + 1 == run.blocks.stop:
+                    return Finish(run.id, safe_point(run, block, start_s, end_s))
+                stopped = active.stop is not None
+                point = safe_point(run, block, start_s, end_s, stopped=stopped)
+                if stopped:
+                    return point
+                self._post(point)
+                start_s = end_s
+        except Exception as error:
+            active.began_s = None
+            if active.stop is How.KILL and not active.timed_out:
+                return safe_point(run, active.block, start_s, now(), stopped=True, lost=True)
+            return Failed(run.id, self._cause(active, error))
+        raise AssertionError("a run has at least one block")
+
+    def _cause(self, active: Active, error: Exception) -> str:
+        if active.timed_out:
+            return f"block {active.block} of {active.run.request.model} ran for more than {self.timeout_s} s"
+        if isinstance(error, HeadwayError):
+            return str(error)
+        return f"block {active.block} of {active.run.request.model}: {type(error).__name__}: {error}"
+
+    def _watch(self, timeout_s: float) -> None:
+        while not self._closing.wait(timeout_s / _CHECKS_PER_TIMEOUT):
+            now = self._clock.now()
+            for active in list(self._actives.values()):
+                began_s = active.began_s
+                if began_s is not None and now - began_s > timeout_s:
+                    active.timed_out = True
+                    self._interrupt(active)
+
+
+def _check_lanes(lanes: Sequence[Sequence[int]], pinned: bool) -> None:
+    used = [processor for lane in lanes for processor in lane]
+    shown = f"lanes {[list(lane) for lane in lanes]}"
+    if not lanes or not all(lanes):
+        raise HeadwayError(f"{shown}: a lane has no processors; accepted: at least one")
+    if len(set(used)) != len(used):
+        raise HeadwayError(f"{shown}: a processor is in two lanes; accepted: each in one")
+    if pinned:
+        allowed = os.sched_getaffinity(0)
+        missing = sorted(set(used) - allowed)
+        if missing:
+            raise HeadwayError(
+                f"{shown}: this process may not use processor {missing[0]};"
+                f" accepted: {', '.join(map(str, sorted(allowed)))}"
+            )
+
+
+def _not_connected(event: Event) -> None:
+    raise AssertionError("an executor is connected before its first run starts")
