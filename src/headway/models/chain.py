@@ -85,14 +85,17 @@ class SplitModel:
             HeadwayError: an input is missing, unknown, or of another type or shape.
         """
         checked = checked_inputs(inputs, self.inputs, self.overridable, self.where)
-        buffers = self._pool.pop() if self._pool else Buffers(self.plan, self.bound)
+        try:
+            buffers = self._pool.pop()  # other threads may take and give back meanwhile
+        except IndexError:
+            buffers = Buffers(self.plan, self.bound)
         buffers.start(checked, self.types)
         return buffers
 
     def finish(self, buffers: Buffers) -> dict[str, Any]:
         """Results of a request whose blocks have all run, as copies; its buffers go back to the pool."""
         results = {
-            name: self.constants[name]
+            name: self.constants[name].copy()
             if name in self.constants and name not in buffers.inputs
             else buffers.output(name)
             for name in self.outputs

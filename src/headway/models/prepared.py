@@ -105,15 +105,14 @@ def prepare(
     Args:
         source: a file or a model in memory.
         dims: sizes to fix for symbolic dimensions, by name or as INPUT.AXIS; those not named get the reader's
-            defaults. With None all stay open: then boundaries are allocated anew in every run, which costs
-            time.
+            defaults. With None all stay open; boundaries of open size are allocated anew in every run, which
+            costs time.
         optimise: cut the graph that ONNX Runtime makes of the model; False cuts the model as it is.
         sample: inputs for the run that measures sizes that nothing else tells; made up by default.
 
     Raises:
-        HeadwayError: a file that cannot be read, weights that are absent, an operator that ONNX Runtime
-        does not
-            have (named with its domain), or sizes that contradict the file.
+        HeadwayError: a file that cannot be read, weights that are absent, an operator that ONNX Runtime lacks
+            (named with its domain), or sizes that contradict the file.
     """
     file = read_model(source)
     if not file.weights_present:
@@ -181,6 +180,7 @@ def _optimised(whole: WholeModel, workspace: Workspace, file: ModelFile, notes: 
             return _read_optimised(path, workspace, whole.where)
         except HeadwayError as error:
             if not notes:
+                # Raises if it is the model itself that is refused.
                 open_session(whole.path, SessionSettings(), where=whole.where, nodes=file.model.graph.node)
             cause = str(error).removeprefix(f"{whole.where}: ")
             failing = "weights cannot be saved packed, so each session copies them"
