@@ -119,7 +119,8 @@ class LaneExecutor(ABC):
         active = self._actives.get(run.id)
         if active is None:
             return  # its last event is on its way
-        active.stop = how
+        if active.stop is not How.KILL:  # nothing is gentler than what was asked before
+            active.stop = how
         if how is How.KILL:
             self._interrupt(active)
 
