@@ -13,8 +13,8 @@ from headway.core.errors import HeadwayError
 from headway.core.messages import Arrive, Failed, Finish, SafePoint
 from headway.core.run import How
 from headway.live.clock import WallClock
-from headway.live.executors.lanes import CAN_PIN
 from headway.live.executors.null import Idling, NullExecutor
+from headway.live.processors import CAN_PIN
 from headway.record.conservation import check_conservation
 from headway.record.log import MemoryLog
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import Any, Final
 
+from headway.core.block import Mode
 from headway.core.device import Core
 from headway.core.errors import HeadwayError
 from headway.core.messages import Event, Failed, Finish, SafePoint
@@ -17,8 +17,8 @@ from headway.core.protocols import Clock
 from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.live.clock import WallClock
+from headway.live.processors import CAN_PIN, available, staying_on
 
-CAN_PIN: Final = hasattr(os, "sched_setaffinity")
 _CHECKS_PER_TIMEOUT: Final = 8
 _CLOSE_WAIT_S: Final = 5.0
 
@@ -139,6 +139,47 @@ class LaneExecutor(ABC):
         for thread in self._threads:
             thread.join(_CLOSE_WAIT_S)  # a kernel that does not heed the interruption dies with the process
 
+    def rehearse(self, request: Request, cores: Sequence[Core]) -> list[float]:
+        """Run all blocks of a request now, on this thread, and return the seconds of each.
+
+        Everything that lies between two safe points of a real run is in them; handing the run to a lane is
+        not. The thread is kept on the processors of the first lane meanwhile.
+
+        Raises:
+            HeadwayError: a block failed.
+        """
+        posted: list[Event] = []
+        run = Run(
+            id=-1,
+            requests=(request,),
+            blocks=range(request.blocks),
+            cores=tuple(cores),
+            mode=Mode.SPLIT if len(cores) > 1 else Mode.SERIAL,
+            cuts=(),
+            band_rows=None,
+            started_s=0.0,
+            expected_end_s=0.0,
+            block_end_s=0.0,
+            step_s=0.0,
+            bandwidth_bytes_s=0.0,
+        )
+        post, self._post = self._post, posted.append
+        try:
+            with self._on(self.lanes[cores[0].index]):
+                run.started_s = self._clock.now()
+                posted.append(self._carry_out(Active(run, self._interruption())))
+        finally:
+            self._post = post
+        points = [event.last if isinstance(event, Finish) else event for event in posted]
+        failed = [point.cause for point in points if isinstance(point, Failed)]
+        if failed:
+            raise HeadwayError(failed[0])
+        return [
+            point.end_s - point.start_s
+            for point in points
+            if isinstance(point, SafePoint) and point.end_s is not None
+        ]
+
     # --- for subclasses ----------------------------------------------------------------------------
 
     def width(self, cores: Sequence[Core]) -> int:
@@ -165,18 +206,9 @@ class LaneExecutor(ABC):
         """Make the present block fail soon; called from another thread than the one that runs it."""
         active.interruption.set()
 
-    @contextmanager
-    def _on_lane(self, processors: Sequence[int]) -> Iterator[None]:
-        """Keep this thread, and those that it starts meanwhile, on these processors."""
-        if not self.pinned or not processors:
-            yield
-            return
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, processors)
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, before)
+    def _on(self, processors: Sequence[int]) -> AbstractContextManager[None]:
+        """Keep this thread, and those that it starts meanwhile, on these processors, if that is wanted."""
+        return staying_on(processors if self.pinned else ())
 
     # --- threads -----------------------------------------------------------------------------------
 
@@ -186,7 +218,7 @@ class LaneExecutor(ABC):
         thread.start()
 
     def _work(self, index: int) -> None:
-        with self._on_lane(self.lanes[index]):
+        with self._on(self.lanes[index]):
             while (active := self._queues[index].get()) is not None:
                 last = self._carry_out(active)
                 del self._actives[active.run.id]
@@ -245,7 +277,7 @@ def _check_lanes(lanes: Sequence[Sequence[int]], pinned: bool) -> None:
     if len(set(used)) != len(used):
         raise HeadwayError(f"{shown}: a processor is in two lanes; accepted: each in one")
     if pinned:
-        allowed = os.sched_getaffinity(0)
+        allowed = set(available())
         missing = sorted(set(used) - allowed)
         if missing:
             raise HeadwayError(

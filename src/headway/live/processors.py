@@ -1,0 +1,63 @@
+"""Keeping threads on processors, and telling one machine from another."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+CAN_PIN: Final = hasattr(os, "sched_setaffinity")
+
+
+def available() -> tuple[int, ...]:
+    """The numbers of the processors that this process may use, ascending."""
+    if CAN_PIN:
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+@contextmanager
+def staying_on(processors: Sequence[int]) -> Iterator[None]:
+    """Keep this thread, and those that it starts meanwhile, on these processors; nowhere special if empty.
+
+    Does nothing on systems that do not let a process choose.
+    """
+    if not CAN_PIN or not processors:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, processors)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@cache
+def machine() -> str:
+    """What must be the same for measured times to hold: architecture, processor, features, their number."""
+    model, features = platform.processor() or "unknown processor", ""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            model = value.strip()
+        elif key.strip() in ("flags", "Features"):
+            features = sha256(" ".join(sorted(value.split())).encode()).hexdigest()[:8]
+    return f"{platform.machine()}, {model}, {os.cpu_count()} processors, features {features or 'unknown'}"
+
+
+@cache
+def runtime() -> str:
+    """ONNX Runtime with its version."""
+    from importlib.metadata import version
+
+    return f"onnxruntime {version('onnxruntime')}"
