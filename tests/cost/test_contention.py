@@ -63,7 +63,7 @@ def test_overlap_loss_by_hand():
     assert OverlapLoss(0.5).rates([0.0]) == [1.0]
     assert OverlapLoss(0.5).rates([0.0, 1e9]) == pytest.approx([2 / 3, 2 / 3])
     assert OverlapLoss(0.5).rates([0.0] * 3) == [0.5] * 3
-    assert OverlapLoss(0.5).rates([]) == []
+    assert OverlapLoss(1.0).rates([]) == []
     assert OverlapLoss(0.0).rates([1.0, 1.0]) == [1.0, 1.0]
 
 

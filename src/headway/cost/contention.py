@@ -67,8 +67,8 @@ class OverlapLoss:
 
     def rates(self, demands: Sequence[float]) -> list[float]:
         """The share of full speed of each run, in (0, 1]; what they demand is not regarded."""
-        running = len(demands)
-        return [1.0 / (1.0 + self.w * (running - 1))] * running
+        others = max(0, len(demands) - 1)
+        return [1.0 / (1.0 + self.w * others)] * len(demands)
 
 
 def _positive(capacity_bytes_s: float) -> float:

@@ -4,9 +4,12 @@ from headway.core.protocols import View
 from headway.core.request import Request
 from headway.policies.listing import PreemptiveListPolicy
 from headway.policies.registry import policy
+from headway.policies.width import Width
 
 
 @policy("laxity")
+@policy("laxity:wide", width=Width.WIDE)
+@policy("laxity:adaptive", width=Width.ADAPTIVE)
 class Laxity(PreemptiveListPolicy):
     """Least laxity first: deadline minus remaining work; requests that cannot be saved are dropped.
 
@@ -18,4 +21,4 @@ class Laxity(PreemptiveListPolicy):
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """The latest start that still meets the deadline with optimistic work times."""
-        return (request.deadline_s - view.remaining_s(request),)
+        return (request.deadline_s - self.remaining_s(request, view),)

@@ -11,6 +11,7 @@ from headway.core.protocols import Capability, CostTable, View
 from headway.core.request import Request
 from headway.core.run import How
 from headway.policies.base import Policy
+from headway.policies.width import Width, fair_share, fastest, misfits, remaining_over_s, rest, widest
 
 TOLERANCE = 1.25
 """A core keeps a request while each next block takes at most this much longer than on the best core."""
@@ -22,32 +23,60 @@ class ListPolicy(Policy):
     The first request takes the idle core on which its next block is done first, and keeps it for as many
     blocks as that core suits (outputs then stay in SRAM where they fit). With `preemptive`, a request
     that sorts before a running one takes that one's place at its next block end; with `drops`, a
-    request that can no longer meet its deadline even alone is given up.
+    request that can no longer meet its deadline even alone is given up. With another `width` than narrow
+    runs are split over several cores (see `Width`); adaptive ones change theirs at block ends.
     """
 
     preemptive: bool = False
     drops: bool = False
 
-    def __init__(self) -> None:
+    def __init__(self, width: Width = Width.NARROW) -> None:
+        self.width = width
+        if width is not Width.NARROW:
+            self.needs = self.needs | {Capability.SPLIT}
         self._ends: dict[tuple[str, int, int], int] = {}
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Fill the idle cores, then preempt."""
         idle = list(view.idle)
+        most = len(idle) + (len(view.device.cores) if self.preemptive else 0)
         waiting: list[Request] = []
         for request in view.ready:
-            if self.drops and view.now + view.remaining_s(request) > request.deadline_s:
+            if len(waiting) == most:
+                break
+            if self.drops and view.now + self.remaining_s(request, view) > request.deadline_s:
                 yield Drop(request, "cannot meet its deadline any more")
-            elif idle:
-                core = self.place(request, idle, view)
-                idle.remove(core)
-                yield Dispatch((request,), range(request.next_block, self.end(request, core, view)), (core,))
             else:
                 waiting.append(request)
-                if not self.preemptive or len(waiting) == len(view.device.cores):
-                    break
-        if self.preemptive and waiting:
-            yield from self.preempt(waiting, view)
+        share = fair_share(len(waiting) + len(view.running), view)
+        while waiting and idle:
+            run = self.start(waiting[0], idle, share, view)
+            if run is None:
+                break
+            del waiting[0]
+            idle = [core for core in idle if core not in run.cores]
+            yield run
+        if self.preemptive:
+            yield from self.preempt(waiting, idle, view)
+
+    def start(self, request: Request, idle: list[Core], share: int, view: View) -> Dispatch | None:
+        """The run that a request gets now, or None if it waits for more cores."""
+        if self.width is Width.WIDE:
+            everything = len(idle) == len(view.device.cores)
+            return rest(request, widest(request, idle, view)) if everything else None
+        if self.width is Width.ADAPTIVE:
+            cores = fastest(request, idle[:share], view)
+            if len(cores) > 1:
+                return rest(request, cores)
+        core = self.place(request, idle, view)
+        return Dispatch((request,), range(request.next_block, self.end(request, core, view)), (core,))
+
+    def remaining_s(self, request: Request, view: View) -> float:
+        """Optimistic seconds of work left, in the widest run that it may get."""
+        if self.width is Width.NARROW:
+            return view.remaining_s(request)
+        over_s = remaining_over_s(request, view.device.cores, view)
+        return over_s if self.width is Width.WIDE else min(over_s, view.remaining_s(request))
 
     def place(self, request: Request, idle: list[Core], view: View) -> Core:
         """The idle core on which the request's next block ends first, SRAM contents regarded."""
@@ -77,14 +106,20 @@ class ListPolicy(Policy):
             known = self._ends[at] = _suited_until(view.table(request), request.next_block, kind)
         return known
 
-    def preempt(self, waiting: list[Request], view: View) -> Iterator[Decision]:
-        """Stop those running requests that sort after waiting ones, at the end of their block."""
+    def preempt(self, waiting: list[Request], idle: list[Core], view: View) -> Iterator[Decision]:
+        """Stop those running requests that sort after waiting ones, at the end of their block; and those
+        that should go on in another width."""
         victims = [run for run in view.running if run.stopping is None]
         freed = sum(run.stopping is not None for run in view.running)
         victims.sort(key=lambda run: run.request.key, reverse=True)
+        stopped = []
         for request, run in zip(waiting[freed:], victims, strict=False):
             if request.key >= run.request.key:
                 break
+            stopped.append(run)
+        if self.width is Width.ADAPTIVE:
+            stopped += [run for run in misfits(len(waiting), idle, view) if run not in stopped]
+        for run in stopped:
             yield Preempt(run, How.DRAIN)
 
 
