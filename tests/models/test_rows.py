@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from headway.models import Layer, load_model, merge
@@ -140,3 +141,59 @@ def test_what_is_applied_to_a_result_goes_with_its_rows(models: Any) -> None:
         [("x", False), ("z", True)],
         [("a", False), ("b", True)],
     ]
+
+
+def test_channels_last_changes_neither_counts_nor_rows(models: Any) -> None:
+    # As ONNX Runtime's optimiser leaves quantised networks: maps [N, H, W, C], weights as they were.
+    scales = {"s": np.float32(0.1), "z": np.uint8(0)}
+    attributes = {"pads": [1, 1, 1, 1], "strides": [2, 2]}
+    read = ["x", "s", "z", "w", "s", "z", "s", "z"]
+    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    types = dict.fromkeys(("x", "y", "g"), onnx.TensorProto.UINT8)
+    weights = {**scales, "w": models.zeros(8, 3, 3, 3, dtype=np.uint8)}
+    layers = []
+    for last in (0, 1):
+        common = {"domain": "com.microsoft", "channels_last": last}
+        if last:
+            max_pool = models.node("MaxPool", ["c"], ["p"], domain="com.ms.internal.nhwc", **pool)
+        else:
+            max_pool = models.node("MaxPool", ["c"], ["p"], **pool)
+        nodes = [
+            models.node("QLinearConv", read, ["c"], **common, **attributes),
+            max_pool,
+            models.node("QLinearAveragePool", ["p", "s", "z", "s", "z"], ["y"], **common, **pool),
+            models.node("QLinearGlobalAveragePool", ["y", "s", "z", "s", "z"], ["g"], **common),
+        ]
+        shape = [1, 30, 34, 3] if last else [1, 3, 30, 34]
+        domains = ["com.microsoft", "com.ms.internal.nhwc"]
+        graph = load_model(
+            models(nodes, {"x": shape}, {"g": None}, weights, domains=domains, types=types, opset=18)
+        )
+        assert graph.outputs["g"] == ((1, 1, 1, 8) if last else (1, 8, 1, 1))
+        assert graph.warnings == ()
+        layers.append(graph.layers)
+    for first, second in zip(*layers, strict=True):
+        assert (first.dims, first.macs, first.vector_ops) == (second.dims, second.macs, second.vector_ops)
+        assert (first.output_rows, first.row_kernel, first.row_stride) == (
+            second.output_rows,
+            second.row_kernel,
+            second.row_stride,
+        )
+        assert [(o.rows, o.row_wise) for o in first.operands] == [
+            (o.rows, o.row_wise) for o in second.operands
+        ]
+    assert layers[0][0].macs == 15 * 17 * 8 * 27
+    assert [layer.output_rows for layer in layers[1]] == [15, 7, 3, 1]
+
+
+def test_quantised_softmax_goes_row_by_row(models: Any) -> None:
+    nodes = [
+        models.node("QLinearSoftmax", ["x", "s", "z", "s", "z"], ["y"], domain="com.microsoft", opset=13)
+    ]
+    scales = {"s": np.float32(0.1), "z": np.uint8(0)}
+    types = dict.fromkeys(("x", "y"), onnx.TensorProto.UINT8)
+    model = models(nodes, {"x": [4, 6]}, {"y": None}, scales, domains=["com.microsoft"], types=types)
+    graph = load_model(model)
+    assert not graph.unknown_ops
+    assert (graph.layers[0].vector_ops, graph.layers[0].params) == (8 * 24, 0)
+    assert (graph.layers[0].output_rows, graph.layers[0].operands[0].row_wise) == (4, True)

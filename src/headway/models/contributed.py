@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC, Node
+from headway.models.operators import MICROSOFT, NCHWC, Node
 from headway.models.tensors import Shape
 
 _Outputs = list[tuple[str, Shape]]
@@ -92,21 +92,6 @@ def _qlinear_concat(node: Node) -> _Outputs:
     return [(parts[0].dtype, tuple(sizes))]
 
 
-def _channels_last_conv(node: Node) -> _Outputs:
-    x, w = node.input(0).sizes, node.input(1).sizes
-    rank = len(w) - 2
-    strides = node.attribute("strides") or [1] * rank
-    dilations = node.attribute("dilations") or [1] * rank
-    pads = node.attribute("pads") or [0] * (2 * rank)
-    spatial = [
-        (x[1 + axis] + pads[axis] + pads[rank + axis] - dilations[axis] * (w[2 + axis] - 1) - 1)
-        // strides[axis]
-        + 1
-        for axis in range(rank)
-    ]
-    return [(node.input(0).dtype, (x[0], *spatial, w[0]))]
-
-
 _RULES: Final[dict[str, Callable[[Node], _Outputs]]] = {
     "Attention": _attention,
     "QAttention": _attention,
@@ -129,8 +114,6 @@ def contributed_outputs(node: Node) -> _Outputs | None:
     if node.domain == NCHWC and node.op == "ReorderOutput":
         batch, channels, *spatial = node.input(0).sizes
         return [(node.input(0).dtype, (batch, int(node.attribute("channels", channels)), *spatial))]
-    if node.domain == INTERNAL_NHWC and node.op == "Conv":
-        return _channels_last_conv(node)
     return None
 
 

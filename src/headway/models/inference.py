@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headway.models.dtypes import dtype_name, dtype_number, is_float
-from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC
+from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC, attribute_values, channels_last
 from headway.models.tensors import Shape, Tensor
 
 if TYPE_CHECKING:
@@ -34,11 +34,15 @@ _STANDS_FOR: Final[dict[tuple[str, str], tuple[str, tuple[int, ...]]]] = {
     (NCHWC, "GlobalMaxPool"): ("GlobalMaxPool", (0,)),
     (NCHWC, "ReorderInput"): ("Identity", (0,)),
     (NCHWC, "ReorderOutput"): ("Identity", (0,)),
+    (INTERNAL_NHWC, "Conv"): ("Conv", (0, 1)),
+    (INTERNAL_NHWC, "MaxPool"): ("MaxPool", (0,)),
+    (INTERNAL_NHWC, "AveragePool"): ("AveragePool", (0,)),
     (MICROSOFT, "QLinearConv"): ("Conv", (0, 3)),
     (MICROSOFT, "QLinearAveragePool"): ("AveragePool", (0,)),
     (MICROSOFT, "QLinearGlobalAveragePool"): ("GlobalAveragePool", (0,)),
     (MICROSOFT, "QLinearSigmoid"): ("Identity", (0,)),
     (MICROSOFT, "QLinearLeakyRelu"): ("Identity", (0,)),
+    (MICROSOFT, "QLinearSoftmax"): ("Identity", (0,)),
     (MICROSOFT, "QLinearAdd"): ("Add", (0, 3)),
     (MICROSOFT, "QLinearMul"): ("Mul", (0, 3)),
     (MICROSOFT, "FusedGemm"): ("Gemm", (0, 1)),
@@ -147,8 +151,14 @@ class Inference:
                 return self.output_types(stand_in, taken)
             # The standard operator may not take quantised types, and its shape rule does not ask for them.
             floats = [None if tensor is None else replace(tensor, dtype="float32") for tensor in taken]
+            last = channels_last(node.domain, attribute_values(node))
+            if last and floats and floats[0] is not None:
+                floats[0] = replace(floats[0], shape=_moved(floats[0].shape, -1, 1))
             dtype = _result_dtype(node, inputs)
-            return [found and (dtype, found[1], found[2]) for found in self.output_types(stand_in, floats)]
+            return [
+                found and (dtype, _moved(found[1], 1, -1) if last else found[1], found[2])
+                for found in self.output_types(stand_in, floats)
+            ]
         if not defs.has(node.op_type, self.opsets.get(node.domain, 1), node.domain):
             return [None] * len(node.output)
         schema = self._schema(node)
@@ -199,6 +209,16 @@ class Inference:
         if op in ("Conv", "MaxPool", "AveragePool", "Gemm", "QuantizeLinear", "DequantizeLinear"):
             copy.attribute.extend(a for a in node.attribute if a.name in _KEPT_ATTRIBUTES)
         return copy
+
+
+def _moved(shape: Shape | None, source: int, target: int) -> Shape | None:
+    """A shape with one axis (the channels) at another place."""
+    if shape is None or len(shape) < 3:
+        return shape
+    axes = list(shape)
+    channels = axes.pop(source)
+    axes.insert(target if target >= 0 else len(axes), channels)
+    return tuple(axes)
 
 
 def _known_attributes(node: NodeProto, schema: OpSchema) -> NodeProto:

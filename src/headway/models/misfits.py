@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from headway.models.operators import channels_last
 from headway.models.tensors import Tensor
 
 # Where the weight stands among the inputs of an operator with a sliding window; None: the window is an
@@ -22,14 +23,18 @@ _WINDOWS: Final[dict[str, int | None]] = {
 
 
 def misfit(
-    op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]
+    domain: str,
+    op: str,
+    attributes: Mapping[str, Any],
+    inputs: Sequence[Tensor | None],
+    outputs: Sequence[Tensor | None],
 ) -> str:
     """Why a node whose types were inferred cannot run at these sizes all the same, or ""."""
     first = inputs[0] if inputs else None
     made = outputs[0] if outputs else None
     if op == "Reshape":
         return _reshape(first, made)
-    if op in _WINDOWS and (cause := _window(op, attributes, inputs)):
+    if op in _WINDOWS and (cause := _window(domain, op, attributes, inputs)):
         return cause
     for tensor in outputs:
         if tensor is not None and any(size is not None and size < 0 for size in tensor.shape or ()):
@@ -49,7 +54,7 @@ def _reshape(before: Tensor | None, after: Tensor | None) -> str:
     )
 
 
-def _window(op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None]) -> str:
+def _window(domain: str, op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None]) -> str:
     """Inference rounds the size behind a window that is larger than its input to 1, to 0, or below."""
     data = inputs[0]
     place = _WINDOWS[op]
@@ -57,16 +62,18 @@ def _window(op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | No
     kernel = tuple(attributes.get("kernel_shape") or (weight.sizes[2:] if weight and weight.known else ()))
     if data is None or not data.known or data.sequence or not kernel or attributes.get("ceil_mode", 0):
         return ""
-    if attributes.get("auto_pad", "NOTSET").startswith("SAME") or attributes.get("channels_last", 0):
+    if attributes.get("auto_pad", "NOTSET").startswith("SAME"):
         return ""
     rank = len(kernel)
     pads = attributes.get("pads") or [0] * (2 * rank)
     dilations = attributes.get("dilations") or [1] * rank
     if len(data.sizes) != rank + 2 or len(pads) != 2 * rank or len(dilations) != rank:
         return ""
-    for axis, size in enumerate(data.sizes[2:]):
+    first = 1 if channels_last(domain, attributes) else 2
+    for axis, size in enumerate(data.sizes[first : first + rank]):
         padded = size + pads[axis] + pads[rank + axis]
         span = dilations[axis] * (kernel[axis] - 1) + 1
         if span > padded:
-            return f"its window of {span} does not fit into the {padded} of axis {axis + 2}, padding included"
+            where = f"axis {axis + first}, padding included"
+            return f"its window of {span} does not fit into the {padded} of {where}"
     return ""

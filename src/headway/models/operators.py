@@ -108,6 +108,11 @@ class Work:
     warning: str = ""
 
 
+def channels_last(domain: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether an operator's feature maps are [N, H, W, C], as ONNX Runtime's optimisers write some."""
+    return domain == INTERNAL_NHWC or bool(attributes.get("channels_last", 0))
+
+
 def attribute_values(node: NodeProto) -> dict[str, Any]:
     """Attributes by name; text as str, graphs and tensors as protos."""
     from onnx import AttributeProto, helper

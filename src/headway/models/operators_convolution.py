@@ -10,10 +10,19 @@ from math import ceil, prod
 from typing import Final
 
 from headway.models.graph import LayerKind, LoopDims
-from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC, Node, Work, formula
-from headway.models.tensors import Tensor, UnknownShapeError, map_layout
+from headway.models.operators import INTERNAL_NHWC, MICROSOFT, NCHWC, Node, Work, channels_last, formula
+from headway.models.tensors import Layout, Tensor, UnknownShapeError, map_layout, trimmed
 
 _WINDOW_OF_QLINEAR: Final = frozenset({1, 2, 4, 5, 6, 7})
+
+
+def _channels_first(node: Node, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    last = channels_last(node.domain, node.attributes)
+    return (sizes[0], sizes[-1], *sizes[1:-1]) if last else sizes
+
+
+def _rows(node: Node, sizes: tuple[int, ...]) -> Layout:
+    return trimmed((0, 1), sizes) if channels_last(node.domain, node.attributes) else map_layout(sizes)
 
 
 def _spatial_pads(
@@ -81,11 +90,11 @@ def _convolution(
 ) -> Work:
     x, w, y = node.input(data), node.input(weight), node.output
     groups = int(node.attribute("group", 1))
-    sizes, filters = x.sizes, w.sizes
-    dims = _window_dims(node, sizes, filters[2:], y.sizes, y.sizes[1], sizes[1], groups)
+    sizes, outputs = _channels_first(node, x.sizes), _channels_first(node, y.sizes)
+    dims = _window_dims(node, sizes, w.sizes[2:], outputs, outputs[1], sizes[1], groups)
     vector_ops = y.elements if node.has(bias) and bias not in settings else 0
-    layout = map_layout(y.sizes)
-    wants = {data: map_layout(sizes)}
+    layout = _rows(node, y.sizes)
+    wants = {data: _rows(node, x.sizes)}
     activation = node.attribute("activation")
     if activation:
         vector_ops += y.elements
@@ -117,6 +126,7 @@ def _convolution(
 @formula("Conv")
 @formula("FusedConv", domain=MICROSOFT)
 @formula("Conv", domain=NCHWC)
+@formula("Conv", domain=INTERNAL_NHWC)
 def conv(node: Node) -> Work:
     """Convolution, grouped and depthwise included, with whatever an optimiser fused into it."""
     return _convolution(node, 0, 1, 2)
@@ -132,8 +142,6 @@ def conv_integer(node: Node) -> Work:
 @formula("QLinearConv", domain=MICROSOFT)
 def qlinear_conv(node: Node) -> Work:
     """Quantised convolution; its output is requantised, two operations an element."""
-    if node.attribute("channels_last", 0):
-        raise UnknownShapeError(node.label)
     work = _convolution(node, 0, 3, 8, _WINDOW_OF_QLINEAR)
     work.vector_ops += 2 * node.output.elements
     return work
@@ -195,13 +203,14 @@ def deform_conv(node: Node) -> Work:
 def _pool(node: Node, x: Tensor, settings: frozenset[int] = frozenset()) -> Work:
     y = node.output
     kernel = tuple(node.attribute("kernel_shape") or ())
-    dims = _window_dims(node, x.sizes, kernel, y.sizes, y.sizes[1], x.sizes[1], x.sizes[1])
+    sizes, outputs = _channels_first(node, x.sizes), _channels_first(node, y.sizes)
+    dims = _window_dims(node, sizes, kernel, outputs, outputs[1], sizes[1], sizes[1])
     return Work(
         kind=LayerKind.POOL,
         dims=dims,
         vector_ops=y.elements * prod(kernel),
-        layout=map_layout(y.sizes),
-        wants={0: map_layout(x.sizes)},
+        layout=_rows(node, y.sizes),
+        wants={0: _rows(node, x.sizes)},
         row_kernel=dims.dilation_y * (dims.FY - 1) + 1,
         row_stride=float(dims.stride_y),
         row_pad=dims.pad_top,
@@ -211,6 +220,7 @@ def _pool(node: Node, x: Tensor, settings: frozenset[int] = frozenset()) -> Work
 
 @formula("MaxPool", "AveragePool", "LpPool")
 @formula("MaxPool", "AveragePool", domain=NCHWC)
+@formula("MaxPool", "AveragePool", domain=INTERNAL_NHWC)
 def pool(node: Node) -> Work:
     """A window's maximum or mean: one operation per element of the window."""
     return _pool(node, node.input(0))
@@ -219,18 +229,4 @@ def pool(node: Node) -> Work:
 @formula("QLinearAveragePool", domain=MICROSOFT)
 def qlinear_average_pool(node: Node) -> Work:
     """Mean of a quantised window."""
-    if node.attribute("channels_last", 0):
-        raise UnknownShapeError(node.label)
     return _pool(node, node.input(0), frozenset({1, 2, 3, 4}))
-
-
-@formula("Conv", domain=INTERNAL_NHWC)
-def conv_nhwc(node: Node) -> Work:
-    """Convolution whose feature maps hold channels last, as some of ONNX Runtime's optimisers write it."""
-    x, w, y = node.input(0), node.input(1), node.output
-    groups = int(node.attribute("group", 1))
-    sizes, outputs = x.sizes, y.sizes
-    channels_first = (sizes[0], sizes[-1], *sizes[1:-1])
-    outputs_first = (outputs[0], outputs[-1], *outputs[1:-1])
-    dims = _window_dims(node, channels_first, w.sizes[2:], outputs_first, outputs[-1], sizes[-1], groups)
-    return Work(kind=LayerKind.CONV, dims=dims, macs=dims.macs, vector_ops=y.elements if node.has(2) else 0)

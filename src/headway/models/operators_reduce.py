@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from headway.models.graph import LayerKind
@@ -18,6 +19,7 @@ from headway.models.tensors import (
 # Operations an element: mean, difference, square, sum, root and scale, shift, with the shares of an element.
 _NORM_OPS: Final[dict[str, int]] = {
     "Softmax": 5,
+    "QLinearSoftmax": 8,
     "LogSoftmax": 6,
     "Hardmax": 2,
     "LayerNormalization": 8,
@@ -68,6 +70,16 @@ def layer_normalization(node: Node) -> Work:
     rank = len(node.input(0).sizes)
     axis = int(node.attribute("axis", -1)) % rank
     return _axis_norm(node, range(axis, rank))
+
+
+@formula("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(node: Node) -> Work:
+    """The quantised form: three operations more to rescale. `opset` is the version whose axis it follows."""
+    rank = len(node.input(0).sizes)
+    coerced = int(node.attribute("opset", 13)) < 13
+    axis = int(node.attribute("axis", -1)) % max(rank, 1)
+    work = _axis_norm(node, range(axis, rank) if coerced else [axis])
+    return replace(work, settings=frozenset({1, 2, 3, 4}))
 
 
 @formula("InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization")

@@ -178,7 +178,7 @@ class Walk:
             outputs.append(tensor)
         first = outputs[0] if outputs else None
         inferred = bool(types) and types[0] is not None
-        problem = misfit(proto.op_type, attributes, inputs, outputs) if inferred else ""
+        problem = misfit(proto.domain, proto.op_type, attributes, inputs, outputs) if inferred else ""
         if problem:
             self.findings.problems.append(f"{self._where}: {label}: {problem}")
             for tensor in outputs:
