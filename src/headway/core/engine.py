@@ -7,12 +7,22 @@ carries out its commands; the policy sees its state through a View and answers w
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
-from headway.core.block import Mode, Option
-from headway.core.checks import BadDecision, check_dispatch
+from headway.core.checks import (
+    BadDecision,
+    PolicyError,
+    PolicyFailed,
+    answer_of,
+    check_dispatch,
+    check_drop,
+    check_key,
+    check_preempt,
+    check_wake,
+)
 from headway.core.device import Core, Device
+from headway.core.expectation import expect_first, expect_next, left_of, resumption
 from headway.core.fallback import Faults, earliest_deadline
 from headway.core.messages import (
     Arrive,
@@ -34,7 +44,7 @@ from headway.core.messages import (
     WakeAt,
 )
 from headway.core.protocols import Contention, Estimator, LogRow, Policy, Sink
-from headway.core.request import Partial, Request, State, TransitionError
+from headway.core.request import Partial, Request, State
 from headway.core.residency import Ledger
 from headway.core.run import How, Outcome, Run
 from headway.core.view import EngineView
@@ -88,7 +98,7 @@ class Engine:
         self._next_run_id = 0
         self._wakes: list[float] = []
         self._commands: list[Command] = []
-        self._view = EngineView(self)
+        self.view = EngineView(self)
         self._core_names = {core.index: str(core.index) for core in device.cores}
 
     # --- events ------------------------------------------------------------------------------------
@@ -111,8 +121,7 @@ class Engine:
                 self._on_tick()
                 consult = True
             elif isinstance(event, Cancel):
-                self._give_up(self.requests[event.request_id], Outcome.CANCELLED, "cancelled by the client")
-                consult = True
+                consult |= self._on_cancel(event)
             else:
                 self._on_failed(event)
                 consult = True
@@ -137,10 +146,18 @@ class Engine:
             self._wake(request.expires_s)
         self._make_ready(request)
 
+    def _on_cancel(self, event: Cancel) -> bool:
+        """Give the request up, unless its reply crossed the cancellation."""
+        request = self.requests.get(event.request_id)
+        if request is None:
+            return False
+        self._give_up(request, Outcome.CANCELLED, "cancelled by the client")
+        return True
+
     def _on_tick(self) -> None:
         self._wakes = [at for at in self._wakes if at > self.now]
         for request in [r for r in self.ready if r.expires_s is not None and r.expires_s <= self.now]:
-            if request.next_block == 0 and request.partial is None:
+            if not request.started:
                 self._give_up(request, Outcome.DROPPED, "expired before it started")
 
     def _on_safe_point(self, event: SafePoint) -> bool:
@@ -156,19 +173,15 @@ class Engine:
             request.next_block = event.end_block
         run.resumed = 0.0
         at_s = self.now if event.end_s is None else event.end_s
-        run.expected_end_s += at_s - run.block_end_s
-        table = self.estimator.table(run.request.model)
-        cost = table.serial[event.end_block][self.device.kind_of[run.cores[0].index]]
-        seconds = table.serial_s[event.end_block][self.device.kind_of[run.cores[0].index]]
-        run.block_end_s = at_s + seconds
-        run.step_s = seconds / cost.steps
+        rate = self._rate(run.bandwidth_bytes_s, run)
+        expect_next(run, self.device.dram_bandwidth_bytes_s, rate, at_s)
         return False
 
     def _on_finish(self, event: Finish) -> None:
         run = self.running[event.run_id]
         self._log_progress(run, event.last)
         self._log_run(run, "finish", None)
-        self._release(run, run.blocks.stop)
+        self._release(run, run.blocks.stop, event.last.unspent_bytes)
         self._tell_finished(run)
         for request in run.requests:
             request.next_block = run.blocks.stop
@@ -188,7 +201,7 @@ class Engine:
         request = run.request
         done = 0.0 if event.lost else run.resumed + event.share
         at_block_end = done >= _WHOLE
-        self._release(run, event.end_block if at_block_end else None)
+        self._release(run, event.end_block if at_block_end else None, event.unspent_bytes)
         if at_block_end:
             request.next_block, request.partial = event.end_block, None
         elif done > 0.0:
@@ -230,7 +243,7 @@ class Engine:
         del self._ready_keys[at]
         del self.ready[at]
 
-    def _release(self, run: Run, end_block: int | None) -> None:
+    def _release(self, run: Run, end_block: int | None, unspent_bytes: float = 0.0) -> None:
         """Free a run's cores; `end_block` is given if it ended at a block's end: its output may stay."""
         del self.running[run.id]
         for request in run.requests:
@@ -238,7 +251,8 @@ class Engine:
         self.idle.extend(run.cores)
         self.idle.sort(key=_core_index)
         if end_block is not None:
-            self.ledger.end(run.request, self.estimator.table(run.request.model), end_block, run.cores)
+            table = self.estimator.table(run.request.model)
+            self.ledger.end(run.request, table, end_block, run.cores, unspent_bytes)
 
     def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:
         request.to(_END_STATE[outcome], self.now)
@@ -292,56 +306,58 @@ class Engine:
 
     def _consult(self) -> None:
         self.decisions += 1
-        if not self.forgiving:
-            self._apply(self.policy.decide(self._view))
-            return
         try:
-            self._apply(self.policy.decide(self._view))
-        except Exception as error:
-            if isinstance(error, TransitionError):
+            self._apply(self._answer())
+        except PolicyError as error:
+            if not self.forgiving:
                 raise
-            self._fall_back(f"{type(error).__name__}: {error}")
+            self._fall_back(str(error))
+
+    def _answer(self) -> list[Decision]:
+        try:
+            return answer_of(self)
+        except PolicyError:
+            raise
+        except Exception as error:
+            raise PolicyFailed("decide", error) from error
 
     def _fall_back(self, cause: str) -> None:
         self.faults.add(self.now, cause)
-        for decision in list(earliest_deadline(self._view)):
+        for decision in list(earliest_deadline(self.view)):
             with suppress(BadDecision):  # that core cannot run it, the next one may
                 self._dispatch(decision)
 
     def _key(self, request: Request) -> tuple[float, ...]:
         try:
-            return self.policy.key(request, self._view)
+            return check_key(self.policy.key(request, self.view))
         except Exception as error:
-            if not self.forgiving:
-                raise
-            self.faults.add(self.now, f"key: {type(error).__name__}: {error}")
+            self._policy_failed("key", error)
             return (request.deadline_s,)
 
     def _tell_finished(self, run: Run) -> None:
         try:
-            self.policy.on_finish(run, self.now - run.started_s, self._view)
+            self.policy.on_finish(run, self.now - run.started_s, self.view)
         except Exception as error:
-            if not self.forgiving:
-                raise
-            self.faults.add(self.now, f"on_finish: {type(error).__name__}: {error}")
+            self._policy_failed("on_finish", error)
+
+    def _policy_failed(self, method: str, error: Exception) -> None:
+        failed = error if isinstance(error, PolicyError) else PolicyFailed(method, error)
+        if not self.forgiving:
+            raise failed from error
+        self.faults.add(self.now, str(failed))
 
     def _apply(self, decisions: Iterable[Decision]) -> None:
-        for decision in list(decisions):
+        for decision in decisions:
             if isinstance(decision, Dispatch):
                 self._dispatch(decision)
             elif isinstance(decision, Preempt):
-                if decision.run.id not in self.running:
-                    raise BadDecision(f"preempts run {decision.run.id}, which does not run")
+                check_preempt(self, decision)
                 self._stop(decision.run, decision.how)
             elif isinstance(decision, Drop):
-                if decision.request.id not in self.requests:
-                    raise BadDecision(f"drops request {decision.request.id}, which is already over")
+                check_drop(self, decision)
                 self._give_up(decision.request, Outcome.DROPPED, decision.reason)
             elif isinstance(decision, Wake):
-                if decision.at_s <= self.now:
-                    raise BadDecision(
-                        f"asks to be woken at {decision.at_s}, which is not after now ({self.now})"
-                    )
+                check_wake(self, decision)
                 self._wake(decision.at_s)
             else:
                 raise BadDecision(f"returned {decision!r}; accepted: Dispatch, Preempt, Drop, Wake")
@@ -351,9 +367,8 @@ class Engine:
         cores = decision.cores
         table = self.estimator.table(request.model)
         extra = self.ledger.extra_bytes(request, table, option.first, option.mode, cores)
-        resumed = self._resume(request, option, cores)
-        if resumed:
-            extra += request.partial.spilled_bytes if request.partial is not None else 0.0
+        resumed, read_back_bytes = resumption(request, option, cores)
+        extra += read_back_bytes
         request.partial = None
         self._unready(request)
         request.to(State.RUNNING, self.now)
@@ -376,7 +391,10 @@ class Engine:
             next_block=option.first,
         )
         self._next_run_id += 1
-        self._expect(run, option)
+        segments = table.segments(option)
+        bandwidth = self.device.dram_bandwidth_bytes_s
+        left = left_of(option, segments, resumed, extra, bandwidth)
+        expect_first(run, segments, left, bandwidth, self._rate(left.bandwidth_bytes_s), self.now)
         for core in cores:
             self.idle.remove(core)
         self.ledger.begin(cores)
@@ -385,40 +403,10 @@ class Engine:
         self._log_run(run, "start", None, run.expected_end_s)
         self._commands.append(Start(run))
 
-    @staticmethod
-    def _resume(request: Request, option: Option, cores: Sequence[Core]) -> float:
-        partial = request.partial
-        if partial is None or not partial.resumed_by(
-            option.first,
-            option.end,
-            option.mode,
-            option.cuts,
-            option.band_rows,
-            tuple(core.kind for core in cores),
-        ):
-            return 0.0
-        return partial.done
-
-    def _expect(self, run: Run, option: Option) -> None:
-        """Fill in what is believed of a run that starts now, beside the present co-runners."""
-        bandwidth = self.device.dram_bandwidth_bytes_s
-        dram_bytes = max(0.0, option.dram_bytes + run.extra_dram_bytes)
-        compute_s = max(option.compute_s, dram_bytes / bandwidth)
-        demand = dram_bytes / compute_s if compute_s > 0.0 else 0.0
-        demands = [demand, *(other.bandwidth_bytes_s for other in self.running.values())]
-        rate = self.contention.rates(demands)[0]
-        left = 1.0 - run.resumed if option.mode is not Mode.SERIAL else 1.0
-        duration_s = option.fixed_s + compute_s * left / rate
-        run.bandwidth_bytes_s = demand
-        run.expected_end_s = self.now + duration_s
-        if option.mode in (Mode.SERIAL, Mode.SPLIT) and option.end - option.first > 1:
-            table = self.estimator.table(run.request.model)
-            first_s = table.serial_s[option.first][self.device.kind_of[run.cores[0].index]]
-            run.block_end_s = self.now + min(first_s, duration_s)
-            run.step_s = first_s / table.serial[option.first][0].steps
-        else:
-            run.block_end_s = run.expected_end_s
-            run.step_s = duration_s / option.steps
+    def _rate(self, bandwidth_bytes_s: float, run: Run | None = None) -> float:
+        """The share of its full speed that a run which wants so much gets beside all others."""
+        others = [other.bandwidth_bytes_s for other in self.running.values() if other is not run]
+        return self.contention.rates([bandwidth_bytes_s, *others])[0]
 
     # --- log ---------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class SafePoint:
     The counts are what was done since the previous safe point. `share` is how much of the range from
     `first_block` to `end_block` that was; below 1 only if the run stopped inside it. `end_s` is when it was
     where the driver hears of it later; None is the time at which the engine is told.
+    `unspent_bytes` (0 or negative) is what the residency ledger gave back beyond all traffic there was.
     """
 
     run_id: int
@@ -40,6 +41,7 @@ class SafePoint:
     stopped: bool = False
     lost: bool = False  # killed: the share was computed but is thrown away
     end_s: float | None = None
+    unspent_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

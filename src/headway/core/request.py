@@ -43,7 +43,7 @@ class TransitionError(RuntimeError):
 class Partial:
     """What a stopped run left behind. A Dispatch equal in these resumes it; any other discards it.
 
-    `done` is the share of the range (of the first block, in serial mode) that is finished, in (0, 1);
+    `done` is the share of the range (one block of a serial or split run) that is finished, in (0, 1);
     `kinds` are the names of the core types it ran on. `spilled_bytes` must be read back on resuming.
     """
 
@@ -68,9 +68,9 @@ class Partial:
         """Whether a dispatch with these properties goes on where this left off."""
         if first != self.first or mode is not self.mode or kinds != self.kinds:
             return False
-        if mode is Mode.SERIAL:
+        if mode in (Mode.SERIAL, Mode.SPLIT):
             return end >= self.end
-        return end == self.end and cuts == self.cuts and (mode is Mode.SPLIT or band_rows == self.band_rows)
+        return end == self.end and cuts == self.cuts and band_rows == self.band_rows
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +100,11 @@ class Request:
     ready_since_s: float = 0.0
     key: tuple[float, ...] = ()
     story: deque[tuple[float, State, State]] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+
+    @property
+    def started(self) -> bool:
+        """Whether any of it ever ran."""
+        return bool(self.story)
 
     def to(self, state: State, now: float) -> None:
         """Change state, or raise TransitionError with the request's story if there is no such transition."""

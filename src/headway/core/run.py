@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headway.core.block import Mode
+from headway.core.block import Mode, Segment
 from headway.core.device import Core
 from headway.core.request import Request
 
@@ -37,7 +38,8 @@ class Run:
     boundary must write, `bandwidth_bytes_s` the memory traffic it wants per second. `resumed` is the
     share of the first segment that an earlier, stopped run already did. `extra_dram_bytes` is what the
     residency ledger adds to the first segment, or saves (inputs still in SRAM: negative). `stopping`
-    holds how it was asked to stop.
+    holds how it was asked to stop. `segments` are those of its option, `segment` the position of the one that
+    runs now; the later ones are believed to take `later_fixed_s` and, at full speed, `later_busy_s`.
     """
 
     id: int
@@ -56,6 +58,10 @@ class Run:
     spill_bytes: float = 0.0
     resumed: float = 0.0
     next_block: int = 0
+    segments: Sequence[Segment] = ()
+    segment: int = 0
+    later_fixed_s: float = 0.0
+    later_busy_s: float = 0.0
     stopping: How | None = None
     giving_up: tuple[Outcome, str] | None = None  # how its requests end at the next safe point, and why
 

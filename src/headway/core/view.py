@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from headway.core.block import Mode
 from headway.core.device import Core, Device
@@ -16,13 +16,42 @@ if TYPE_CHECKING:
     from headway.core.engine import Engine
 
 
+Item = TypeVar("Item")
+
+
+class ReadOnly(Sequence[Item]):
+    """A list as others may see it: they can read it, not change it."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: list[Item]) -> None:
+        self._items = items
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Item]: ...
+    def __getitem__(self, at: int | slice) -> Item | list[Item]:
+        return self._items[at]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
 class EngineView:
     """The View protocol over an engine's state."""
 
-    __slots__ = ("_engine",)
+    __slots__ = ("_engine", "_ready")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._ready = ReadOnly(engine.ready)
 
     @property
     def now(self) -> float:
@@ -37,17 +66,17 @@ class EngineView:
     @property
     def ready(self) -> Sequence[Request]:
         """Requests that wait, sorted by the policy's key, then arrival, then id."""
-        return self._engine.ready
+        return self._ready
 
     @property
     def idle(self) -> Sequence[Core]:
         """Cores without a run, by index."""
-        return self._engine.idle
+        return tuple(self._engine.idle)
 
     @property
     def running(self) -> Sequence[Run]:
         """Runs in the order they started."""
-        return list(self._engine.running.values())
+        return tuple(self._engine.running.values())
 
     def table(self, request: Request) -> CostTable:
         """The cost table of the request's model."""

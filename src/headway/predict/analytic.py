@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from headway.core.block import Option
 from headway.core.device import Device
+from headway.core.expectation import left_of, resumption
 from headway.core.messages import Dispatch
 from headway.core.protocols import Contention, CostTable, Estimate
 from headway.core.run import Run
@@ -54,18 +55,19 @@ class AnalyticEstimator:
         estimates = []
         for dispatch, extra in zip(dispatches, extra_bytes, strict=True):
             option = self.option(dispatch)
-            dram_bytes = max(0.0, option.dram_bytes + extra)
-            compute_s = max(option.compute_s, dram_bytes / bandwidth)
-            demand = dram_bytes / compute_s if compute_s > 0.0 else 0.0
-            rates = self._contention.rates([demand, *demands])
+            request = dispatch.requests[0]
+            resumed, read_back_bytes = resumption(request, option, dispatch.cores)
+            segments = self._tables[request.model].segments(option) if resumed else ()
+            left = left_of(option, segments, resumed, extra + read_back_bytes, bandwidth)
+            rates = self._contention.rates([left.bandwidth_bytes_s, *demands])
             share = bandwidth / (len(others) + 1)
             estimates.append(
                 Estimate(
-                    mean_s=option.fixed_s + compute_s / rates[0],
-                    upper_s=option.fixed_s + max(compute_s / rates[0], dram_bytes / share),
+                    mean_s=left.fixed_s + left.busy_s / rates[0],
+                    upper_s=left.fixed_s + max(left.busy_s / rates[0], left.dram_bytes / share),
                     source="analytic",
-                    bandwidth_bytes_s=demand,
-                    dram_bytes=dram_bytes,
+                    bandwidth_bytes_s=left.bandwidth_bytes_s,
+                    dram_bytes=left.dram_bytes,
                     sram_bytes=option.sram_bytes,
                     energy_pj=option.energy_pj,
                     others_end_s=tuple(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
+from headway.core.checks import PolicyError
 from headway.core.device import Device
 from headway.core.engine import Engine
 from headway.core.messages import (
@@ -27,9 +28,13 @@ from headway.sim.truth import Active, FluidTruth, Noise
 
 _SEGMENT_END, _ARRIVAL, _TICK = 0, 1, 2
 
+MOST_IDLE_WAKES = 100_000
+"""Wakes in a row at which nothing else happens and the policy does nothing, before it counts as stalled."""
 
-class Stalled(RuntimeError):
-    """Requests wait, but nothing runs, no wake is set and no arrival is to come."""
+
+class Stalled(PolicyError):
+    """Requests wait, but nothing runs, no wake is set and no arrival is to come; or the policy only has
+    itself woken."""
 
 
 class Simulation:
@@ -53,12 +58,14 @@ class Simulation:
         self._sequence = 0
         self._on_reply = on_reply
         self._arrivals: Iterator[Arrive] = iter(())
+        self._idle_wakes = 0
 
     def run(self) -> float:
         """Simulate to the end; returns the time of the last event in seconds.
 
-        Raises Stalled if the policy leaves ready requests with nothing to wait for, BadDecision if it
-        returns something that cannot be done.
+        Raises PolicyError for whatever is the policy's fault: Stalled if it leaves ready requests with
+        nothing to wait for, BadDecision if it returns something that cannot be done, PolicyFailed if it
+        raises an exception.
         """
         self._arrivals = iter(self._source.first())
         self._push_next_arrival()
@@ -70,7 +77,11 @@ class Simulation:
                 _, _, _, what, version = heappop(heap)
                 if isinstance(what, Active):
                     if version == what.version:
-                        events.append(truth.end_segment(what, now))
+                        ended = truth.end_segment(what, now)
+                        if ended is None:
+                            truth.settle(now)
+                        else:
+                            events.append(ended)
                 elif isinstance(what, Arrive):
                     events.append(what)
                     if version:
@@ -81,6 +92,7 @@ class Simulation:
                 continue
             self.now = now
             commands: Sequence[Command] = engine.handle(events, now)
+            self._count_idle_wake(events, commands)
             for command in commands:
                 self._carry_out(command, now)
             truth.settle(now)
@@ -91,6 +103,21 @@ class Simulation:
             )
         engine.sink.add(LogRow(self.now, "end"))
         return self.now
+
+    def _count_idle_wake(self, events: Sequence[Event], commands: Sequence[Command]) -> None:
+        """A policy that is woken again and again and never does anything would keep virtual time busy
+        forever."""
+        # Ticks come after all else of their instant, so the first event tells of what kind it was.
+        if not isinstance(events[0], Tick) or any(not isinstance(command, WakeAt) for command in commands):
+            self._idle_wakes = 0
+            return
+        self._idle_wakes += 1
+        if self._idle_wakes >= MOST_IDLE_WAKES:
+            engine = self.engine
+            raise Stalled(
+                f"the policy has stalled at {self.now:.9f} s: it was woken {self._idle_wakes} times in a row"
+                f" and did nothing; {len(engine.ready)} requests wait, {len(engine.running)} run"
+            )
 
     def _carry_out(self, command: Command, now: float) -> None:
         if isinstance(command, Start):

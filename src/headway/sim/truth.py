@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from headway.core.block import Segment
+from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
 from headway.core.messages import Finish, SafePoint
 from headway.core.protocols import Contention, CostTable
@@ -21,7 +22,9 @@ class Active:
     """A run in progress: its segments, and how far the present one is.
 
     A segment takes `fixed_left_s`, then work (seconds at full speed, advanced at `rate`), then
-    `tail_left_s` (spilling and draining after a stop). `target` is the share of its work at which it ends.
+    `tail_left_s` (a pipeline that drains after a stop). `target` is the share of its work at which it ends.
+    `saved_bytes` is what the ledger still has to give back, 0 or negative. A stopped run that writes
+    something back does that as its last work, with `point` to be told when it is written.
     """
 
     __slots__ = (
@@ -31,9 +34,12 @@ class Active:
         "dram_bytes",
         "fixed_left_s",
         "noise",
+        "option",
+        "point",
         "rate",
         "resumed",
         "run",
+        "saved_bytes",
         "segments",
         "start_s",
         "stop",
@@ -44,17 +50,19 @@ class Active:
         "work_s",
     )
 
-    def __init__(self, run: Run, segments: Sequence[Segment], noise: Sequence[float]) -> None:
+    def __init__(self, run: Run, option: Option, segments: Sequence[Segment], noise: Sequence[float]) -> None:
         self.run = run
+        self.option = option
         self.segments = segments
         self.noise = noise
         self.at = 0
         self.version = 0
         self.stop: How | None = None
+        self.point: SafePoint | None = None
         self.rate = 1.0
         self.resumed = run.resumed
         self.target = 1.0
-        self.demand = self.work_s = self.done_s = self.dram_bytes = 0.0
+        self.demand = self.work_s = self.done_s = self.dram_bytes = self.saved_bytes = 0.0
         self.fixed_left_s = self.tail_left_s = self.start_s = self.updated_s = 0.0
 
 
@@ -96,13 +104,15 @@ class FluidTruth:
             run.cuts,
             run.band_rows,
         )
-        active = Active(run, table.segments(option), self._noise(run.request))
+        active = Active(run, option, table.segments(option), self._noise(run.request))
         self._actives[run.id] = active
         self._enter(active, now, run.extra_dram_bytes)
 
     def stop(self, run: Run, how: How, now: float) -> None:
         """Make a run end early: at the next safe point, at the end of its block, or at once."""
         active = self._actives[run.id]
+        if active.point is not None:
+            return  # it has stopped and only writes back
         active.stop = how
         if how is How.DRAIN:
             return
@@ -119,48 +129,88 @@ class FluidTruth:
             if target >= _WHOLE:
                 return  # the next safe point is the end of the segment
             active.target = target
-            last = self._tables[run.request.model].option(
-                run.mode,
-                run.blocks.start,
-                run.blocks.stop,
-                tuple([self._kind_of[core.index] for core in run.cores]),
-                run.cuts,
-                run.band_rows,
-            )
-            active.tail_left_s = run.spill_bytes / self._bandwidth + last.drain_s
+            active.tail_left_s = active.option.drain_s
         self._stale.append(active)
 
-    def end_segment(self, active: Active, now: float) -> SafePoint | Finish:
-        """The present segment of a run ended: say what was done, and go on to the next if there is one."""
+    def end_segment(self, active: Active, now: float) -> SafePoint | Finish | None:
+        """The present segment of a run ended: say what was done, and go on to the next if there is one.
+
+        None if it stopped and has something to write back first.
+        """
         self._advance(active, now)
         segment = active.segments[active.at]
         run = active.run
+        if active.point is not None:
+            del self._actives[run.id]
+            active.version += 1
+            return active.point
         early = active.target < _WHOLE
         fraction = active.target if early else 1.0
         share = (1.0 - active.resumed) * fraction
         last = active.at + 1 == len(active.segments)
         stopped = early or (active.stop is not None and not last)
+        dram_bytes = active.dram_bytes * fraction
         point = SafePoint(
             run.id,
             segment.first_block,
             segment.end_block,
             active.start_s,
-            active.dram_bytes * fraction + (run.spill_bytes if early and active.stop is How.SPILL else 0.0),
+            dram_bytes,
             segment.link_bytes * share,
-            segment.energy_pj * share,
+            segment.energy_pj * share
+            + (dram_bytes - segment.dram_bytes * share) * self._device.dram_energy_pj_per_byte,
             segment.macs * share,
             share,
             stopped,
             active.stop is How.KILL,
+            unspent_bytes=active.saved_bytes,
         )
+        if stopped:
+            write_bytes = self._write_back_bytes(active, early)
+            if write_bytes > 0.0:
+                self._write_back(active, point, write_bytes, now)
+                return None
         if stopped or last:
             del self._actives[run.id]
             active.version += 1
             return point if stopped else Finish(run.id, point)
         active.at += 1
         active.resumed = 0.0
-        self._enter(active, now, 0.0)
+        self._enter(active, now, active.saved_bytes)
         return point
+
+    def _write_back_bytes(self, active: Active, early: bool) -> float:
+        """What a stopped run must write so that its request can go on elsewhere.
+
+        Inside a segment: the live line buffers. In a serial run besides, what one block left in SRAM for the
+        next instead of writing it: at a block's end its output, where a kill threw a block away its input.
+        """
+        run = active.run
+        if run.giving_up is not None:
+            return 0.0
+        if early and active.stop is How.SPILL:
+            return run.spill_bytes
+        if run.mode is not Mode.SERIAL:
+            return 0.0
+        segment = active.segments[active.at]
+        next_block = segment.first_block if active.stop is How.KILL else segment.end_block
+        if next_block == run.blocks.start:
+            return 0.0
+        return self._tables[run.request.model].unwritten_bytes[next_block - 1][active.option.kinds[0]]
+
+    def _write_back(self, active: Active, point: SafePoint, dram_bytes: float, now: float) -> None:
+        """Let a stopped run write, in competition with the others."""
+        active.point = replace(
+            point,
+            dram_bytes=point.dram_bytes + dram_bytes,
+            energy_pj=point.energy_pj + dram_bytes * self._device.dram_energy_pj_per_byte,
+        )
+        active.work_s = dram_bytes / self._bandwidth
+        active.demand = self._bandwidth
+        active.target = 1.0
+        active.fixed_left_s = active.tail_left_s = active.done_s = 0.0
+        active.updated_s = now
+        self._stale.append(active)
 
     def settle(self, now: float) -> None:
         """After all starts, stops and ends of one instant: share the bandwidth anew, re-time what changed."""
@@ -182,7 +232,8 @@ class FluidTruth:
         """Begin the segment at `active.at`, whose first `active.resumed` share is already done."""
         segment = active.segments[active.at]
         whole = 1.0 - active.resumed
-        active.dram_bytes = max(0.0, segment.dram_bytes * whole + extra_bytes)
+        dram_bytes = segment.dram_bytes * whole + extra_bytes
+        active.dram_bytes, active.saved_bytes = (dram_bytes, 0.0) if dram_bytes > 0.0 else (0.0, dram_bytes)
         noise = active.noise
         first, end = segment.first_block, segment.end_block
         factor = noise[first] if end - first == 1 else sum(noise[first:end]) / (end - first)
