@@ -68,6 +68,26 @@ def test_a_pool_whose_last_window_may_reach_beyond_its_input_is_none_that_does_n
     assert load_model(models(nodes, {"x": [1, 3, 4]}, {"y": None})).outputs["y"] == (1, 3, 1)
 
 
+@pytest.mark.parametrize(
+    ("op", "data", "weights", "attributes", "message"),
+    [
+        ("Conv", [1, 3, 8, 8], [(4, 4, 3, 3)], {}, "3 channels, and its weight is for 4"),
+        ("Conv", [1, 4, 8, 8], [(4, 2, 3, 3)], {"group": 3}, "4 channels, and its weight is for 6"),
+        ("Conv", [1, 6, 8, 8], [(4, 2, 3, 3)], {"group": 3}, "4 output channels .* 3 groups"),
+        ("ConvTranspose", [1, 3, 8, 8], [(4, 4, 3, 3)], {}, "3 channels, and its weight is for 4"),
+        ("GRU", [5, 1, 8], [(1, 12, 7), (1, 12, 4)], {"hidden_size": 4}, "8 channels, .* for 7"),
+    ],
+)
+def test_channels_that_do_not_fit_the_weight_are_refused(
+    models: Any, op: str, data: Any, weights: Any, attributes: Any, message: str
+) -> None:
+    names = ["w", "r"][: len(weights)]
+    nodes = [models.node(op, ["x", *names], ["y"], **attributes)]
+    held = {name: models.zeros(*shape) for name, shape in zip(names, weights, strict=True)}
+    with pytest.raises(HeadwayError, match=message):
+        load_model(models(nodes, {"x": data}, {"y": None}, held))
+
+
 def test_padding_that_removes_more_than_there_is_is_refused(models: Any) -> None:
     nodes = [models.node("Pad", ["x", "pads"], ["y"])]
     model = models(nodes, {"x": [1, 4]}, {"y": None}, {"pads": np.array([0, -3, 0, -3])})

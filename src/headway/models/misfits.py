@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from headway.models.operators import channels_last
+from headway.models.operators import NCHWC, channels_last
 from headway.models.tensors import Tensor
 
 # Where the weight stands among the inputs of an operator with a sliding window; None: the window is an
@@ -20,6 +20,7 @@ _WINDOWS: Final[dict[str, int | None]] = {
     "LpPool": None,
     "QLinearAveragePool": None,
 }
+_RECURRENT: Final = frozenset({"LSTM", "GRU", "RNN"})
 
 
 def misfit(
@@ -34,6 +35,8 @@ def misfit(
     made = outputs[0] if outputs else None
     if op == "Reshape":
         return _reshape(first, made)
+    if cause := _channels(domain, op, attributes, inputs):
+        return cause
     if op in _WINDOWS and (cause := _window(domain, op, attributes, inputs)):
         return cause
     for tensor in outputs:
@@ -52,6 +55,29 @@ def _reshape(before: Tensor | None, after: Tensor | None) -> str:
         f"{list(before.sizes)} ({before.elements} elements) cannot take the shape {list(after.sizes)} "
         f"({after.elements} elements): a size is fixed inside the model"
     )
+
+
+def _channels(domain: str, op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None]) -> str:
+    """Inference does not compare the channels of an input with those that the weight is for."""
+    place = 1 if op in _RECURRENT or op == "ConvTranspose" else _WINDOWS.get(op)
+    if place is None or place >= len(inputs) or domain == NCHWC:  # blocked maps hold channels of padding
+        return ""
+    data, weight = inputs[0], inputs[place]
+    if data is None or weight is None or not data.known or not weight.known:
+        return ""
+    if len(data.sizes) < 3 or len(weight.sizes) < 3:
+        return ""
+    found = data.sizes[-1 if op in _RECURRENT or channels_last(domain, attributes) else 1]
+    groups = attributes.get("group", 1)
+    if op in _RECURRENT:
+        wanted = weight.sizes[2]
+    else:
+        wanted = weight.sizes[0] if op == "ConvTranspose" else weight.sizes[1] * groups
+    if found != wanted:
+        return f"its input has {found} channels, and its weight is for {wanted}"
+    if op in _WINDOWS and weight.sizes[0] % groups:
+        return f"its {weight.sizes[0]} output channels cannot be divided into {groups} groups"
+    return ""
 
 
 def _window(domain: str, op: str, attributes: Mapping[str, Any], inputs: Sequence[Tensor | None]) -> str:
