@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headway.core.block import Segment
 from headway.core.device import Core, Device
 from headway.cost.layer import SerialCosts, serial_costs
 from headway.cost.ranges import MAX_LENGTH, Ranges, ranges_of
@@ -44,6 +45,11 @@ class Model:
     @cached_property
     def cores(self) -> tuple[Core, ...]:
         return self.device.exemplars
+
+    @cached_property
+    def split_parts(self) -> dict[tuple[int, tuple[int, ...], bool], tuple[Segment, float]]:
+        """Split blocks priced so far: block, kinds, whether dispatched there -> segment, SRAM of a core."""
+        return {}
 
     @cached_property
     def held_sum(self) -> Floats:

@@ -40,12 +40,12 @@ def split_dram_bits(
 
 def split_segments(model: Model, first: int, end: int, kinds: tuple[int, ...]) -> tuple[Segment, ...]:
     """One segment per block, each split the faster way: output channels or output rows."""
-    return tuple(_split(model, block, kinds, dispatched=block == first)[0] for block in range(first, end))
+    return tuple(part for part, _ in _parts(model, first, end, kinds))
 
 
 def split_option(model: Model, first: int, end: int, kinds: tuple[int, ...]) -> Option:
     """Blocks one after the other, each over all the cores, outputs through DRAM."""
-    parts = [_split(model, block, kinds, dispatched=block == first) for block in range(first, end)]
+    parts = _parts(model, first, end, kinds)
     segments = [segment for segment, _ in parts]
     bandwidth = model.device.dram_bandwidth_bytes_s
     busy = segments[0].compute_s
@@ -68,6 +68,17 @@ def split_option(model: Model, first: int, end: int, kinds: tuple[int, ...]) -> 
         macs=sum(segment.macs for segment in segments),
         serial_dram_bytes=float(model.serial_dram(np.array([first]), np.array([end]), kinds[0])[0]),
     )
+
+
+def _parts(model: Model, first: int, end: int, kinds: tuple[int, ...]) -> list[tuple[Segment, float]]:
+    """Segment and SRAM of each block. Ranges overlap, so that each block is priced once and kept."""
+    known, parts = model.split_parts, []
+    for block in range(first, end):
+        at = (block, kinds, block == first)
+        if at not in known:
+            known[at] = _split(model, block, kinds, dispatched=block == first)
+        parts.append(known[at])
+    return parts
 
 
 def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -> tuple[Segment, float]:
