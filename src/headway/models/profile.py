@@ -43,11 +43,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class BlockProfile:
-    """One block: `seconds` alone on the machine by width, and the bytes that cross the cut at its end."""
+    """One block: `seconds` alone on the machine by width, and the bytes that cross the cut at its end.
+
+    `cut_bytes` is None where a tensor's size is not known.
+    """
 
     name: str
     content_hash: str
-    cut_bytes: int
+    cut_bytes: int | None
     operators: tuple[str, ...]
     seconds: Mapping[int, Timing]
 

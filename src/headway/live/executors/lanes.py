@@ -43,6 +43,24 @@ def safe_point(
     )
 
 
+def lone_run(id: int, request: Request, cores: Sequence[Core], now: float) -> Run:
+    """A run of all blocks of a request that no engine knows of."""
+    return Run(
+        id=id,
+        requests=(request,),
+        blocks=range(request.blocks),
+        cores=tuple(cores),
+        mode=Mode.SPLIT if len(cores) > 1 else Mode.SERIAL,
+        cuts=(),
+        band_rows=None,
+        started_s=now,
+        expected_end_s=now,
+        block_end_s=now,
+        step_s=0.0,
+        bandwidth_bytes_s=0.0,
+    )
+
+
 class Active:
     """A run in progress on a lane, as the threads around it see it.
 
@@ -149,20 +167,7 @@ class LaneExecutor(ABC):
             HeadwayError: a block failed.
         """
         posted: list[Event] = []
-        run = Run(
-            id=-1,
-            requests=(request,),
-            blocks=range(request.blocks),
-            cores=tuple(cores),
-            mode=Mode.SPLIT if len(cores) > 1 else Mode.SERIAL,
-            cuts=(),
-            band_rows=None,
-            started_s=0.0,
-            expected_end_s=0.0,
-            block_end_s=0.0,
-            step_s=0.0,
-            bandwidth_bytes_s=0.0,
-        )
+        run = lone_run(-1, request, cores, 0.0)
         post, self._post = self._post, posted.append
         try:
             with self._on(self.lanes[cores[0].index]):

@@ -74,7 +74,6 @@ class OnnxRuntimeExecutor(LaneExecutor):
         self._sessions: dict[tuple[str, tuple[int, ...]], BlockSessions] = {}
         self._opening = threading.Lock()
         self._buffers: dict[int, Buffers] = {}
-        self._pools = {model: threading.Lock() for model in models}
 
     @property
     def held(self) -> int:
@@ -103,8 +102,7 @@ class OnnxRuntimeExecutor(LaneExecutor):
         """A request is over: its buffers serve the next one."""
         buffers = self._buffers.pop(request.id, None)
         if buffers is not None:
-            with self._pools[request.model]:
-                self._models[request.model].release(buffers)
+            self._models[request.model].release(buffers)
 
     def close(self) -> None:
         """Interrupt what runs, end all threads, and close the sessions."""
@@ -131,8 +129,7 @@ class OnnxRuntimeExecutor(LaneExecutor):
         if buffers is None:
             if run.blocks.start:
                 raise HeadwayError(f"request {request.id}: what its earlier blocks made is lost")
-            with self._pools[request.model]:
-                buffers = self._models[request.model].bind(self._inputs(request))
+            buffers = self._models[request.model].bind(self._inputs(request))
             self._buffers[request.id] = buffers
         return _Job(sessions, buffers)
 
@@ -142,8 +139,7 @@ class OnnxRuntimeExecutor(LaneExecutor):
     def _end(self, run: Run) -> None:
         request = run.request
         buffers = self._buffers.pop(request.id)
-        with self._pools[request.model]:
-            results = self._models[request.model].finish(buffers)
+        results = self._models[request.model].finish(buffers)
         if self._on_result is not None:
             self._on_result(request, results)
 

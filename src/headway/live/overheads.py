@@ -1,0 +1,198 @@
+"""What running costs here beside the blocks themselves, measured at start-up on made-up work.
+
+No model of a tenant takes part, so that a model uploaded later is priced by the same numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from statistics import median
+from time import perf_counter
+from typing import Any, Final
+
+from headway.core.device import Core
+from headway.core.messages import Finish
+from headway.core.request import Request
+from headway.live.clock import WallClock
+from headway.live.executors.lanes import lone_run
+from headway.live.executors.null import NullExecutor
+from headway.live.processors import machine, runtime, staying_on
+from headway.models.profile import DeviceProfile
+
+_DISPATCHES: Final = 200
+_ROUNDS: Final = 15
+_SWITCHES: Final = 40
+_REPEATS: Final = 4  # calls in one measured stretch, so that starting threads together matters little
+
+SERIAL_W: Final = 1.0
+"""The overlap loss where there is only one lane: nothing can run beside anything."""
+
+
+def measure_overheads(lanes: Sequence[Sequence[int]], *, pin: bool = True) -> DeviceProfile:
+    """Measure dispatch, switch and overlap on these lanes; it takes about a second.
+
+    Args:
+        lanes: for each core, by index, the numbers of its processors.
+        pin: as for the executors.
+    """
+    return DeviceProfile(
+        machine=machine(),
+        runtime=runtime(),
+        threads=sum(len(lane) for lane in lanes),
+        dispatch_s=measure_dispatch_s(lanes, pin=pin),
+        switch_s=measure_switch_s(lanes[0] if pin else ()),
+        overlap_w=measure_overlap_w(lanes, pin=pin),
+    )
+
+
+def measure_dispatch_s(lanes: Sequence[Sequence[int]], *, pin: bool = True) -> float:
+    """Seconds from handing over a run to hearing of its end, if its block takes no time; a median.
+
+    Waking the lane's thread and waking the driver's are in it, deciding is not.
+    """
+    executor = NullExecutor({"": (0.0,)}, lanes, pin=pin)
+    clock = WallClock()
+    executor.connect(clock.post, clock)
+    lane, times = Core.lane(0, len(lanes[0])), []
+    try:
+        for id in range(_DISPATCHES):
+            started_s = clock.now()
+            request = Request(id, "", id, "", started_s, started_s, 1, 0.0)
+            executor.start(lone_run(id, request, (lane,), started_s))
+            while not isinstance(clock.wait(None)[-1], Finish):
+                pass
+            times.append(clock.now() - started_s)
+    finally:
+        executor.close()
+    return median(times)
+
+
+def measure_switch_s(processors: Sequence[int]) -> float:
+    """How much longer a block takes after another model's than after its own, in seconds; a median.
+
+    The block multiplies by two megabytes of weights; the other one moves twelve, as a model's block may.
+    """
+    block, other = _Work.products(), _Work.copies()
+    differences = []
+    with staying_on(processors):
+        block.run()
+        other.run()
+        for _ in range(_SWITCHES):
+            other.run()
+            after_other_s = block.run()
+            after_own_s = block.run()
+            differences.append(after_other_s - after_own_s)
+    return max(0.0, median(differences))
+
+
+def measure_overlap_w(lanes: Sequence[Sequence[int]], *, pin: bool = True) -> float:
+    """The overlap loss w of two lanes: together they take max + w * min of what they take alone.
+
+    Pairs of work that computes and work that moves memory run on the first two lanes, alone and together in
+    turns; the median over rounds of each pair, averaged over the pairs. Not below 0; above 1 is possible
+    (together is slower than one after the other). With one lane it is 1.
+    """
+    if len(lanes) < 2:
+        return SERIAL_W
+    kinds = (_Work.products, _Work.copies)
+    losses = [
+        _pair_loss(first(), second(), lanes[:2] if pin else ((), ()))
+        for first, second in combinations_with_replacement(kinds, 2)
+    ]
+    return max(0.0, sum(losses) / len(losses))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A session of one thread with its bound tensors."""
+
+    session: Any
+    binding: Any
+
+    @classmethod
+    def products(cls) -> _Work:
+        """Two matrix products whose weights take two megabytes: as most blocks, they compute."""
+        return cls._of("MatMul", (64, 512), ((512, 512), (512, 512)))
+
+    @classmethod
+    def copies(cls) -> _Work:
+        """A sum that moves twelve megabytes: it waits for memory."""
+        return cls._of("Add", (1024, 1024), ((1024, 1024),))
+
+    @classmethod
+    def _of(cls, op: str, shape: tuple[int, ...], weights: Sequence[tuple[int, ...]]) -> _Work:
+        import numpy as np
+        import onnxruntime
+        from onnx import TensorProto, helper, numpy_helper
+
+        from headway.models.runtime_session import SessionSettings, session_options
+
+        nodes = [
+            helper.make_node(op, [f"t{index}", f"w{index}"], [f"t{index + 1}"])
+            for index in range(len(weights))
+        ]
+        ends = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name in ("t0", f"t{len(weights)}")
+        ]
+        stored = [
+            numpy_helper.from_array(np.full(size, 1.0 / size[0], dtype=np.float32), f"w{index}")
+            for index, size in enumerate(weights)
+        ]
+        graph = helper.make_graph(nodes, "work", ends[:1], ends[1:], stored)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(),
+            session_options(SessionSettings(optimise=False, shared_arena=True)),
+            providers=["CPUExecutionProvider"],
+        )
+        binding = session.io_binding()
+        for bind, name in ((binding.bind_ortvalue_input, "t0"), (binding.bind_ortvalue_output, ends[1].name)):
+            bind(name, onnxruntime.OrtValue.ortvalue_from_numpy(np.ones(shape, dtype=np.float32)))
+        return cls(session, binding)
+
+    def run(self) -> float:
+        """Seconds of one run."""
+        started_s = perf_counter()
+        self.session.run_with_iobinding(self.binding, None)
+        return perf_counter() - started_s
+
+
+def _pair_loss(first: _Work, second: _Work, lanes: Sequence[Sequence[int]]) -> float:
+    """The median over rounds of (together - longer) / shorter, each alone in the same round."""
+    # Both take about as long, so that the quotient is well conditioned.
+    counts = [_REPEATS, _REPEATS]
+    spent = [min(work.run() for _ in range(3)) for work in (first, second)]
+    faster = spent.index(min(spent))
+    counts[faster] = max(_REPEATS, round(_REPEATS * max(spent) / min(spent)))
+    losses = []
+    pair = ((first, counts[0], lanes[0]), (second, counts[1], lanes[1]))
+    for _ in range(_ROUNDS):
+        alone = [_together((part,)) for part in pair]
+        losses.append((_together(pair) - max(alone)) / min(alone))
+    return median(losses)
+
+
+def _together(parts: Sequence[tuple[_Work, int, Sequence[int]]]) -> float:
+    """Seconds until all parts are done, each on a thread of its own that starts with the others."""
+    barrier = threading.Barrier(len(parts))
+    begun, ended = [0.0] * len(parts), [0.0] * len(parts)
+
+    def work(index: int) -> None:
+        part, count, processors = parts[index]
+        with staying_on(processors):
+            barrier.wait()
+            begun[index] = perf_counter()
+            for _ in range(count):
+                part.run()
+            ended[index] = perf_counter()
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(parts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return max(ended) - min(begun)
