@@ -25,8 +25,8 @@ from headway.policies.registry import policy
 JOBS_CONSIDERED = 8
 """How many waiting requests one decision looks at."""
 
-THETA_PREEMPT = 0.25
-"""A request whose laxity is below this share of its remaining work may preempt."""
+THETA_PREEMPT = 0.5
+"""A request may preempt when its laxity is below this share of its remaining work plus one safe point."""
 
 AGEING = 10.0
 """A late request that waited this many isolated latencies goes first once."""
@@ -154,7 +154,7 @@ class Lucas(Policy):
         for request in order:
             laxity_s = request.key[0] - view.now
             remaining_s = self._outlook.remaining_s(request, view, pipelines=False)
-            if not 0.0 <= laxity_s < THETA_PREEMPT * remaining_s:
+            if not 0.0 <= laxity_s < THETA_PREEMPT * remaining_s + _longest_step_s(victims):
                 continue
             if pending:
                 pending -= 1
@@ -187,12 +187,18 @@ class Lucas(Policy):
     def _alarm(self, order: list[Request], view: View) -> Iterator[Wake]:
         """Wake when the first waiting request may preempt, or becomes late."""
         times = []
+        step_s = _longest_step_s(view.running)
         for request in order:
             remaining_s = self._outlook.remaining_s(request, view, pipelines=False)
-            times += [request.key[0] - THETA_PREEMPT * remaining_s, request.key[0]]
+            times += [request.key[0] - THETA_PREEMPT * remaining_s - step_s, request.key[0]]
         ahead = [at for at in times if at > view.now]
         if ahead:
             yield Wake(min(ahead) * (1.0 + 1e-12) + 1e-12)  # just past it, so that the tier has changed
+
+
+def _longest_step_s(runs: Sequence[Run]) -> float:
+    """The longest time between two safe points of these runs: how early a preemption must be asked for."""
+    return max((run.step_s for run in runs), default=0.0)
 
 
 def _virtual_deadline(request: Request) -> tuple[bool, float, int]:

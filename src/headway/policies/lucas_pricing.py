@@ -23,6 +23,9 @@ GAMMA_PIPELINE_SCARCE = 1.2
 WORTHWHILE = 0.95
 """Fusion must move less than this share of the plain run's bytes."""
 
+HURRY = 2.0
+"""A request with more laxity than this many times its remaining work leaves several cores to others."""
+
 WEIGHT_AREA = 1.0
 WEIGHT_BANDWIDTH = 1.0
 WEIGHT_BLOCKING = 1.0
@@ -58,6 +61,8 @@ class Pressure:
     def launch(self, option: Option, idle: int) -> None:
         """A run was launched; `idle` cores are left."""
         seconds = option.seconds(self.bandwidth)
+        for kind in option.kinds:
+            self.next_free_s[kind] = min(self.next_free_s[kind], seconds)
         self._demand += option.dram_bytes / seconds if seconds > 0.0 else 0.0
         self._running += 1
         self._ready -= 1
@@ -109,6 +114,8 @@ def cheapest(
         if cores is None:
             continue
         width = len(cores)
+        if width > 1 and laxity_s > HURRY * remaining_s:
+            continue
         left, extra = 1.0, 0.0
         partial = request.partial
         if partial is not None and partial.resumed_by(
@@ -121,7 +128,7 @@ def cheapest(
         area = width * seconds
         plain_s = plain.until(option.end)
         base = GAMMA if width == 1 or q < 0.5 else GAMMA_PIPELINE_SCARCE
-        if area > (base + (width - base) * max(0.0, 1.0 - 2.0 * q)) * plain_s and (
+        if area > max(base, base + (width - base) * max(0.0, 1.0 - 2.0 * q)) * plain_s and (
             width > 1 or not 0.0 <= laxity_s < patience_s
         ):
             continue
