@@ -209,6 +209,30 @@ def test_if_with_a_constant_condition_takes_that_branch(models: Any) -> None:
     assert (layer.macs, layer.vector_ops) == (0, 4)
 
 
+def test_a_branch_for_other_sizes_is_not_taken(models: Any) -> None:
+    # One file for two input lengths (silero-vad holds its 8 and 16 kHz networks so): 4 or 6 columns.
+    out = models.value("t", [1, 2])
+    four, six = (
+        models.body([models.node("MatMul", ["x", weight], ["t"])], [], [out]) for weight in ("w4", "w6")
+    )
+    nodes = [models.node("If", ["c"], ["y"], then_branch=four, else_branch=six)]
+    weights = {"w4": models.zeros(4, 2), "w6": models.zeros(6, 2)}
+    model = models(nodes, {"x": [1, "n"], "c": []}, {"y": None}, weights, types={"c": BOOL})
+    for size, taken in ((4, "then"), (6, "else")):
+        graph = load_model(model, dims={"n": size})
+        assert (graph.macs, graph.outputs["y"]) == (2 * size, (1, 2))
+        assert any(f"only the {taken} branch can run at these sizes" in text for text in graph.warnings)
+    with pytest.raises(HeadwayError, match=r"node #0 \(MatMul\) in the body of"):
+        load_model(model, dims={"n": 5})
+
+
+def test_a_body_that_does_not_fit_is_refused(models: Any) -> None:
+    node = models.node("Loop", ["count", "go", "x"], ["y"], body=loop_body(models))
+    weights = {"count": np.int64(3), "go": np.array(True), "w": models.zeros(5, 4)}
+    with pytest.raises(HeadwayError, match="in the body of"):
+        load_model(models([node], {"x": [1, 4]}, {"y": None}, weights))
+
+
 def loop_body(models: Any) -> onnx.GraphProto:
     return models.body(
         [models.node("Identity", ["go"], ["go2"]), models.node("MatMul", ["v", "w"], ["v2"])],

@@ -22,6 +22,7 @@ def _work(body: BodyCost, times: int, note: str, warning: str = "") -> Work:
         bounded=body.bounded,
         note=note,
         warning=warning,
+        problems=body.problems,
     )
 
 
@@ -38,12 +39,21 @@ def _settle(output: Tensor | None, source: Tensor, shape: Shape | None) -> None:
 
 @formula("If")
 def if_branches(node: Node) -> Work:
-    """The dearer branch, by MACs, operations, then bytes; the one taken if the condition is constant."""
+    """The dearer branch, by MACs, operations, then bytes; the one taken if the condition is constant.
+
+    A branch that cannot run at these sizes is meant for others, and is not taken if the other one can run.
+    """
     branches = {name: node.walk_body(node.attribute(name), ()) for name in ("then_branch", "else_branch")}
     condition = node.input(0).value
+    unfit = [name for name, body in branches.items() if body.problems]
+    warning = ""
     if condition is not None and condition.size == 1:
         name = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
         note = f"the condition is constant: {name.replace('_', ' ')}"
+    elif len(unfit) == 1:
+        name = next(name for name in branches if name not in unfit)
+        note = f"only the {name.replace('_', ' ')} can run at these sizes"
+        warning = f"{node.label}: {note}: {branches[unfit[0]].problems[0]}"
     else:
         name = max(
             branches,
@@ -56,7 +66,7 @@ def if_branches(node: Node) -> Work:
             _settle(output, chosen.outputs[position], chosen.outputs[position].shape)
     roots = tuple(dict.fromkeys(root for body in branches.values() for root in body.roots))
     captured = tuple({id(tensor): tensor for body in branches.values() for tensor in body.captured}.values())
-    return _work(replace(chosen, roots=roots, captured=captured), 1, note)
+    return _work(replace(chosen, roots=roots, captured=captured), 1, note, warning)
 
 
 def _loose(tensor: Tensor, name: str, shape: Shape | None, dtype: str = "") -> Tensor:

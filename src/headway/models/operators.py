@@ -30,6 +30,7 @@ class BodyCost:
     captured: tuple[Tensor, ...]  # activations of the outer graph that it reads
     outputs: tuple[Tensor, ...]
     bounded: bool
+    problems: tuple[str, ...] = ()  # why it cannot run at these sizes
 
 
 @dataclass(slots=True)
@@ -106,6 +107,7 @@ class Work:
     extra_roots: tuple[str, ...] = ()
     extra_weight_bytes: int = 0
     warning: str = ""
+    problems: tuple[str, ...] = ()  # of bodies that cannot run at these sizes
 
 
 def channels_last(domain: str, attributes: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -262,6 +263,7 @@ class Walk:
                 self.findings.warnings.append(f"{node.label}: its body {body.name!r} is not priced")
         if work.warning:
             self.findings.warnings.append(work.warning)
+        self.findings.problems.extend(work.problems)
         return work
 
     def _assume(self, node: Node, proto: NodeProto) -> None:
@@ -295,8 +297,12 @@ class Walk:
         for value, tensor in zip(body.input, arguments, strict=False):
             tensor.name = value.name
             named[value.name] = tensor
+        before = len(self.findings.problems)
         outputs = walk.run(body, named, self._scope)
-        return body_cost(walk.entries, self.findings.roots, outputs, arguments)
+        problems = tuple(self.findings.problems[before:])
+        del self.findings.problems[before:]  # the formula says whether they matter
+        cost = body_cost(walk.entries, self.findings.roots, outputs, arguments)
+        return replace(cost, problems=problems)
 
 
 def _pick(results: Callable[[], list[np.ndarray] | None], position: int) -> np.ndarray | None:
