@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.config import Scenario, Tenant
+from headway.core.checks import PolicyError
 from headway.core.device import Device
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
@@ -48,7 +49,6 @@ class Prepared:
     tables: Mapping[str, CostTable]
     loads: tuple[TenantLoad, ...]
     expected_requests: int | None
-    last_arrival_s: float
 
     def source(self) -> ScenarioSource:
         """A fresh source of the scenario's arrivals."""
@@ -88,7 +88,8 @@ class Prepared:
                 }
                 for load, tenant in zip(self.loads, scenario.tenants, strict=True)
             ],
-            "warmup_s": scenario.warmup_end_s(self.last_arrival_s),
+            "warmup_s": scenario.warmup_end_s,
+            "warmup_share": scenario.warmup.share,
             "duration_s": scenario.duration,
         }
 
@@ -116,8 +117,7 @@ def prepare(scenario: Scenario, on_step: Step | None = None) -> Prepared:
             say(f"pricing {key} on {device.name}")
             tables[key] = build_table(graphs[key], device)
         loads.append(TenantLoad.of(tenant, key, tables[key].blocks, tables[key].remaining_s[0]))
-    expected, last_s = _count(loads, scenario)
-    return Prepared(scenario, device, graphs, tables, tuple(loads), expected, last_s)
+    return Prepared(scenario, device, graphs, tables, tuple(loads), _expected(loads, scenario))
 
 
 def simulate(
@@ -125,7 +125,8 @@ def simulate(
 ) -> LogTable:
     """Simulate a prepared scenario under one policy and return its log.
 
-    With `out` the log is also written there, as segments. Raises HeadwayError for an unknown policy.
+    With `out` the log is also written there, as segments. Raises HeadwayError for an unknown policy, and for
+    one that fails, with its cause; the log then holds what happened until then.
     """
     chosen = make(policy)
     metadata = prepared.metadata(policy)
@@ -141,12 +142,15 @@ def simulate(
     simulation = Simulation(
         engine, prepared.source(), prepared.device, prepared.tables, rule, noise, on_reply
     )
-    if isinstance(sink, MemoryLog):
-        simulation.run()
-        return sink.table()
-    with sink:
-        simulation.run()
-    return read_log(sink.directory)
+    try:
+        if isinstance(sink, MemoryLog):
+            simulation.run()
+            return sink.table()
+        with sink:
+            simulation.run()
+        return read_log(sink.directory)
+    except PolicyError as error:
+        raise HeadwayError(f"policy {policy!r} failed at {engine.now:.9g} s: {error}") from error
 
 
 def compare(
@@ -190,14 +194,13 @@ def _load(scenario: Scenario, position: int, tenant: Tenant) -> Graph:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 
 
-def _count(loads: Sequence[TenantLoad], scenario: Scenario) -> tuple[int | None, float]:
-    """How many requests will arrive and when the last one does; None where closed loops decide."""
+def _expected(loads: Sequence[TenantLoad], scenario: Scenario) -> int | None:
+    """How many requests will arrive; None where closed loops decide."""
     from headway.config.arrivals import Closed
 
+    if scenario.requests is not None:
+        return scenario.requests
     if any(isinstance(load.arrivals, Closed) for load in loads):
-        return scenario.requests, scenario.duration or 0.0
-    source = ScenarioSource(loads, scenario.seed, duration_s=scenario.duration, count=scenario.requests)
-    count, last_s = 0, 0.0
-    for arrival in source.first():
-        count, last_s = count + 1, arrival.request.arrival_s
-    return count, last_s
+        return None
+    source = ScenarioSource(loads, scenario.seed, duration_s=scenario.duration)
+    return sum(1 for _ in source.first())

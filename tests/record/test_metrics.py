@@ -79,6 +79,15 @@ def test_how_requests_end(synthetic: ModuleType) -> None:
     assert summary.span_s == 5.0
 
 
+def test_a_warm_up_that_is_a_share_ends_at_that_share_of_the_last_arrival(synthetic):
+    rows = [
+        *(row for i in range(10) for row in story(i, "a", 1.0 * i, i + 0.5, 99.0)),
+        LogRow(20.0, "end"),
+    ]
+    share = {"warmup_s": None, "warmup_share": 1 / 3}
+    assert summarise(synthetic.log_of(rows, described(a={}) | share)).total.requests == 7  # from 3.0 on
+
+
 def test_latency_is_over_completed_requests(synthetic: ModuleType) -> None:
     done = [row for at in range(100) for row in story(at, "a", 0.0, (at + 1) / 1e3, 1.0, isolated_s=0.01)]
     drops = [row for at in range(100, 102) for row in story(at, "a", 0.0, 0.5, 1.0, outcome="dropped")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +15,8 @@ from headway.core.errors import HeadwayError
 if TYPE_CHECKING:
     from headway.record.log import LogTable
     from headway.wiring import Answered, Prepared
+
+REFRESH_S: Final = 0.1  # between two updates of the progress bar
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML).")]
 Out = Annotated[
@@ -129,17 +132,20 @@ def _progress(prepared: Prepared, policies: int) -> Iterator[Answered]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         total = None if expected is None else expected * policies
         task = progress.add_task("simulating", total=total, rate="")
         done = 0
+        began_s = shown_s = monotonic()
 
         def on_reply(_: object) -> None:
-            nonlocal done
+            nonlocal done, shown_s
             done += 1
-            if done % 64 == 0:
-                speed = progress.tasks[0].speed
-                progress.update(task, completed=done, rate=f"{speed:,.0f} requests/s" if speed else "")
+            now_s = monotonic()
+            if now_s - shown_s >= REFRESH_S:
+                shown_s = now_s
+                progress.update(task, completed=done, rate=f"{done / (now_s - began_s):,.0f} requests/s")
 
         yield on_reply
 
@@ -153,5 +159,5 @@ def _load_policies(files: list[Path] | None) -> None:
             raise HeadwayError(f"--policy-file: found no file {file}; accepted: a Python file")
         try:
             runpy.run_path(str(file))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise HeadwayError(f"--policy-file {file}: {type(error).__name__}: {error}") from error

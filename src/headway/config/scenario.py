@@ -195,12 +195,16 @@ class Scenario(Strict):
         """The device that `hardware` describes."""
         return self.hardware.device()
 
-    def warmup_end_s(self, last_arrival_s: float) -> float:
-        """Requests that arrive before this time are warm-up; a share counts from 0 to `duration` or, without
-        one, to the last arrival."""
+    @property
+    def warmup_end_s(self) -> float | None:
+        """Requests that arrive before this time are warm-up.
+
+        None for a share without `duration`: that counts from 0 to the last arrival, which only the log knows,
+        since replies decide when a closed loop's requests come.
+        """
         if self.warmup.seconds is not None:
             return self.warmup.seconds
-        return self.warmup.share * (self.duration if self.duration is not None else last_arrival_s)
+        return None if self.duration is None else self.warmup.share * self.duration
 
     def model_path(self, tenant: Tenant) -> Path | None:
         """The file of a tenant's model; None for a zoo model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 import traceback
 from collections.abc import Iterable
 from itertools import islice
@@ -40,7 +41,7 @@ class BadDecision(PolicyError):
 class PolicyFailed(PolicyError):
     """A policy raised an exception; it is the cause of this one."""
 
-    def __init__(self, method: str, error: Exception) -> None:
+    def __init__(self, method: str, error: BaseException) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         super().__init__(
             f"its {method} raised {type(error).__name__}: {error}"
@@ -161,7 +162,8 @@ def _check_types(decision: Dispatch) -> None:
     }
     for name, (fits, accepted) in fields.items():
         if not fits:
-            raise BadDecision(f"dispatches with {name} = {getattr(decision, name)!r}; accepted: {accepted}")
+            found = reprlib.repr(getattr(decision, name))
+            raise BadDecision(f"dispatches with {name} = {found}; accepted: {accepted}")
 
 
 def _tuple_of(value: object, kind: type) -> bool:

@@ -57,6 +57,8 @@ _END_STATE = {
     Outcome.FAILED: State.FAILED,
 }
 
+_RAISED = (Exception, SystemExit)  # what a policy may raise; an exit would end the run as if all was well
+
 _WHOLE = 1.0 - 1e-9  # shares are sums of floats
 
 
@@ -318,7 +320,7 @@ class Engine:
             return answer_of(self)
         except PolicyError:
             raise
-        except Exception as error:
+        except _RAISED as error:
             raise PolicyFailed("decide", error) from error
 
     def _fall_back(self, cause: str) -> None:
@@ -330,17 +332,17 @@ class Engine:
     def _key(self, request: Request) -> tuple[float, ...]:
         try:
             return check_key(self.policy.key(request, self.view))
-        except Exception as error:
+        except _RAISED as error:
             self._policy_failed("key", error)
             return (request.deadline_s,)
 
     def _tell_finished(self, run: Run) -> None:
         try:
             self.policy.on_finish(run, self.now - run.started_s, self.view)
-        except Exception as error:
+        except _RAISED as error:
             self._policy_failed("on_finish", error)
 
-    def _policy_failed(self, method: str, error: Exception) -> None:
+    def _policy_failed(self, method: str, error: BaseException) -> None:
         failed = error if isinstance(error, PolicyError) else PolicyFailed(method, error)
         if not self.forgiving:
             raise failed from error

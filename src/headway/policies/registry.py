@@ -18,10 +18,12 @@ def policy(name: str, **options: object) -> Callable[[PolicyType], PolicyType]:
     """Register a class under a name; `options` are passed to its constructor.
 
     A class may be registered several times, for instance for its ablations ("lucas:lbl"). Raises
-    ValueError if the name is taken by another class.
+    ValueError if the name is taken by another class, TypeError if it is no Policy.
     """
 
     def register(cls: PolicyType) -> PolicyType:
+        if not issubclass(cls, Policy):
+            raise TypeError(f"policy {name!r}: {cls.__name__} is no subclass of headway.Policy")
         known = _POLICIES.get(name)
         if known is not None and known[0].__qualname__ != cls.__qualname__:
             raise ValueError(f"policy {name!r} is already registered by {known[0].__name__}")
@@ -37,15 +39,21 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> str:
-    """The first line of a policy's docstring."""
-    return (_POLICIES[name][0].__doc__ or "").strip().splitlines()[0]
+    """The first line of a policy's docstring, empty if it has none."""
+    return (_POLICIES[name][0].__doc__ or "").strip().partition("\n")[0]
 
 
 def make(name: str) -> Policy:
-    """A fresh policy of that name. Raises HeadwayError, naming those that exist, if there is none."""
+    """A fresh policy of that name.
+
+    Raises HeadwayError, naming those that exist, if there is none, or with its cause if it cannot be made.
+    """
     if name not in _POLICIES:
         close = get_close_matches(name, _POLICIES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise HeadwayError(f"policy: found {name!r}; accepted: {', '.join(_POLICIES)}{hint}")
     cls, options = _POLICIES[name]
-    return cls(**options)
+    try:
+        return cls(**options)
+    except Exception as error:
+        raise HeadwayError(f"policy {name!r} cannot be made: {type(error).__name__}: {error}") from error

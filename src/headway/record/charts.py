@@ -8,7 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from headway.record.columns import ENDINGS, IN_TIME, Requests, Stretches, requests_of, stretches_of
+from headway.record.columns import (
+    ENDINGS,
+    IN_TIME,
+    Requests,
+    Stretches,
+    requests_of,
+    stretches_of,
+    warmup_end_s,
+)
 from headway.record.log import LogTable
 from headway.record.metrics import Scores, Summary
 from headway.record.timeline import bandwidth_steps, runs_of
@@ -108,7 +116,7 @@ def _latency(
             if entry.get("relative_deadline_s") is not None:
                 deadline_ms = float(entry["relative_deadline_s"]) * 1e3
             asked = requests[name]
-            own = asked.arrival_s >= float(log.metadata.get("warmup_s", 0.0))
+            own = asked.arrival_s >= warmup_end_s(log)
             if tenant not in asked.tenants:
                 continue
             asked = asked.only(own & (asked.tenant == asked.tenants.index(tenant)))
@@ -137,7 +145,7 @@ def _gantt(
     """Slices of a window that starts at the end of the warm-up and ends where the busiest policy has
     `MAX_SLICES` of them; the same window for each policy, so that they can be compared. `view_ms` is where
     the part to show first ends."""
-    from_s = max((float(log.metadata.get("warmup_s", 0.0)) for log in logs.values()), default=0.0)
+    from_s = max((warmup_end_s(log) for log in logs.values()), default=0.0)
     end_s = max((log.end_s for log in logs.values()), default=0.0)
     slices = {name: [s for s in _slices(all_) if s.end_s > from_s] for name, all_ in work.items()}
 

@@ -159,6 +159,17 @@ def requests_of(log: LogTable) -> Requests:
     )
 
 
+def warmup_end_s(log: LogTable) -> float:
+    """Requests that arrived before this time are warm-up: a time that the log's description gives, or else a
+    share of the time until the last arrival."""
+    given = log.metadata.get("warmup_s")
+    if given is not None:
+        return float(given)
+    arrivals = log.where("arrive")
+    last_s = float(log.floats("time_s")[arrivals].max()) if len(arrivals) else 0.0
+    return float(log.metadata.get("warmup_share", 0.0)) * last_s
+
+
 def stretches_of(log: LogTable) -> Stretches:
     """The stretches of work of a log."""
     rows = log.where("progress")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,7 +158,7 @@ class ArrowLog:
         self._rows: list[LogRow] = []
         self._segments = 0
         self._in_segment = 0
-        self._file: IO[bytes] | None = None
+        self._file: pa.OSFile | None = None
         self._writer: pa.RecordBatchStreamWriter | None = None
         self._open_segment()
 
@@ -194,18 +194,18 @@ class ArrowLog:
         if self._in_segment and self._in_segment + len(self._rows) > self._rows_per_segment:
             self._close_segment()
             self._open_segment()
-        self._writer.write_batch(_batch(self._rows, self._schema))
-        self._file.flush()
-        self._in_segment += len(self._rows)
-        self._rows.clear()
+        batch = _batch(self._rows, self._schema)
+        self._rows.clear()  # before they are written: an interrupt must not write them twice
+        self._writer.write_batch(batch)
+        self._in_segment += batch.num_rows
 
     def _open_segment(self) -> None:
         import pyarrow as pa
 
-        self._file = (self.directory / f"log-{self._segments:05d}.arrows").open("wb")
+        # Not a Python file: an interrupt in the middle of a batch would leave half of it.
+        self._file = pa.OSFile(str(self.directory / f"log-{self._segments:05d}.arrows"), "wb")
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._writer = pa.ipc.new_stream(self._file, self._schema, options=options)
-        self._file.flush()
         self._segments += 1
         self._in_segment = 0
 

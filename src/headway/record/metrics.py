@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.run import How
-from headway.record.columns import ENDINGS, IN_TIME, Requests, Stretches, requests_of, stretches_of
+from headway.record.columns import (
+    ENDINGS,
+    IN_TIME,
+    Requests,
+    Stretches,
+    requests_of,
+    stretches_of,
+    warmup_end_s,
+)
 from headway.record.log import LogTable
 
 WILSON_Z: Final = 1.959963984540054  # the 97.5 % point of the normal distribution, for 95 % intervals
@@ -103,7 +111,7 @@ def summarise(log: LogTable) -> Summary:
     without a request."""
     described = {str(entry["name"]): entry for entry in log.metadata.get("tenants", ())}
     everything, work = requests_of(log), stretches_of(log)
-    measured = everything.only(everything.arrival_s >= float(log.metadata.get("warmup_s", 0.0)))
+    measured = everything.only(everything.arrival_s >= warmup_end_s(log))
     priority = np.array([float(described.get(name, {}).get("priority", 0)) for name in measured.tenants])
     stops = log.where("stop")
     stops = stops[np.isin(log.strings("reason")[stops], [how.value for how in How])]

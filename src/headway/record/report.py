@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.record.charts import MAX_PANELS, charts, tenant_colour
+from headway.record.columns import warmup_end_s
 from headway.record.figures import comparison_lines, joules, modes, number, percent, satisfaction, scaled
 from headway.record.log import LogTable
 from headway.record.metrics import Summary
@@ -71,7 +72,7 @@ def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> st
         seed=metadata.get("seed"),
         span_s=max((summary.span_s for summary in summaries.values()), default=0.0),
         requests=f"{max((summary.total.requests for summary in summaries.values()), default=0):,}",
-        warmup_s=metadata.get("warmup_s"),
+        warmup_s=max((warmup_end_s(log) for log in logs.values()), default=0.0),
         versions=metadata.get("versions", {}),
         scenario_name=_name(metadata),
         scenario=json.dumps(finite(metadata.get("scenario")), indent=2, ensure_ascii=False),
