@@ -85,8 +85,10 @@ class Table:
     def pipelines(self, block: int) -> Sequence[Option]:
         """The pipelines over several cores that start there and fit.
 
-        For every length and tuple of core types the best stage cuts and band height; without those that
-        another one of the same length equals or beats in time and traffic with no more cores of any type.
+        For every length and tuple of core types the best-balanced stage cuts in their best band height;
+        without those that another one of the same length equals or beats in time and traffic with no more
+        cores of any type. `option` without cuts tries all of them, which is slower and finds faster runs
+        where SRAM is tight: by over 5 % for one offer in twenty (ResNet-50 on the presets).
         """
         if block not in self._pipeline_options:
             self._pipeline_options[block] = pipeline_options(self._model, self._pipelines, block)
