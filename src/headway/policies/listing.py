@@ -35,6 +35,7 @@ class ListPolicy(Policy):
         if width is not Width.NARROW:
             self.needs = self.needs | {Capability.SPLIT}
         self._ends: dict[tuple[str, int, int], int] = {}
+        self._alone: dict[tuple[str, int], float] = {}
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Fill the idle cores, then preempt."""
@@ -74,9 +75,23 @@ class ListPolicy(Policy):
     def remaining_s(self, request: Request, view: View) -> float:
         """Optimistic seconds of work left, in the widest run that it may get."""
         if self.width is Width.NARROW:
-            return view.remaining_s(request)
+            return self._alone_s(request, view)
         over_s = remaining_over_s(request, view.device.cores, view)
-        return over_s if self.width is Width.WIDE else min(over_s, view.remaining_s(request))
+        return over_s if self.width is Width.WIDE else min(over_s, self._alone_s(request, view))
+
+    def _alone_s(self, request: Request, view: View) -> float:
+        """The less of two: every block by itself on its best core, or all of them in one run on one core,
+        which keeps outputs in SRAM and is dispatched once."""
+        at = (request.model, request.next_block)
+        known = self._alone.get(at)
+        if known is None:
+            table, device = view.table(request), view.device
+            known = view.remaining_s(request)
+            for kind in range(len(device.kinds)):
+                whole = table.option(Mode.SERIAL, request.next_block, table.blocks, (kind,))
+                known = min(known, whole.seconds(device.dram_bandwidth_bytes_s))
+            self._alone[at] = known
+        return known
 
     def place(self, request: Request, idle: list[Core], view: View) -> Core:
         """The idle core on which the request's next block ends first, SRAM contents regarded."""
