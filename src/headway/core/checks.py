@@ -152,18 +152,19 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
 
 
 def _check_types(decision: Dispatch) -> None:
-    fields = {
-        "requests": (_tuple_of(decision.requests, Request), "a tuple of Request"),
-        "blocks": (isinstance(decision.blocks, range), "a range"),
-        "cores": (_tuple_of(decision.cores, Core), "a tuple of Core"),
-        "mode": (isinstance(decision.mode, Mode), "a Mode"),
-        "cuts": (_tuple_of(decision.cuts, int), "a tuple of int"),
-        "band_rows": (isinstance(decision.band_rows, (int, NoneType)), "an int or None"),
-    }
-    for name, (fits, accepted) in fields.items():
-        if not fits:
-            found = reprlib.repr(getattr(decision, name))
-            raise BadDecision(f"dispatches with {name} = {found}; accepted: {accepted}")
+    fits = (
+        _tuple_of(decision.requests, Request)
+        and isinstance(decision.blocks, range)
+        and _tuple_of(decision.cores, Core)
+        and isinstance(decision.mode, Mode)
+        and _tuple_of(decision.cuts, int)
+        and isinstance(decision.band_rows, (int, NoneType))
+    )
+    if not fits:
+        raise BadDecision(
+            f"dispatches {reprlib.repr(decision)}; accepted: Dispatch(requests: tuple of Request,"
+            " blocks: range, cores: tuple of Core, mode: Mode, cuts: tuple of int, band_rows: int or None)"
+        )
 
 
 def _tuple_of(value: object, kind: type) -> bool:

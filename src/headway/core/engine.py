@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
+from heapq import heappop, heappush
 
 from headway.core.checks import (
     BadDecision,
@@ -92,16 +93,18 @@ class Engine:
         self._ready_keys: list[tuple[tuple[float, ...], float, int]] = []
         self.idle: list[Core] = list(device.cores)
         self.running: dict[int, Run] = {}
+        self._rates: dict[int, float] = {}
         self.run_of: dict[int, Run] = {}
         self.requests: dict[int, Request] = {}
         self.decisions = 0
         self.forgiving = forgiving
         self.faults = Faults()
         self._next_run_id = 0
-        self._wakes: list[float] = []
+        self._wakes: list[float] = []  # a heap, and the same as a set
+        self._wake_times: set[float] = set()
+        self._expiring: list[tuple[float, int]] = []  # a heap of times and request ids
         self._commands: list[Command] = []
         self.view = EngineView(self)
-        self._core_names = {core.index: str(core.index) for core in device.cores}
 
     # --- events ------------------------------------------------------------------------------------
 
@@ -145,6 +148,7 @@ class Engine:
             )
         )
         if request.expires_s is not None:
+            heappush(self._expiring, (request.expires_s, request.id))
             self._wake(request.expires_s)
         self._make_ready(request)
 
@@ -157,9 +161,11 @@ class Engine:
         return True
 
     def _on_tick(self) -> None:
-        self._wakes = [at for at in self._wakes if at > self.now]
-        for request in [r for r in self.ready if r.expires_s is not None and r.expires_s <= self.now]:
-            if not request.started:
+        while self._wakes and self._wakes[0] <= self.now:
+            self._wake_times.discard(heappop(self._wakes))
+        while self._expiring and self._expiring[0][0] <= self.now:
+            request = self.requests.get(heappop(self._expiring)[1])
+            if request is not None and not request.started:
                 self._give_up(request, Outcome.DROPPED, "expired before it started")
 
     def _on_safe_point(self, event: SafePoint) -> bool:
@@ -175,8 +181,7 @@ class Engine:
             request.next_block = event.end_block
         run.resumed = 0.0
         at_s = self.now if event.end_s is None else event.end_s
-        rate = self._rate(run.bandwidth_bytes_s, run)
-        expect_next(run, self.device.dram_bandwidth_bytes_s, rate, at_s)
+        expect_next(run, self.device.dram_bandwidth_bytes_s, self._rate(run), at_s)
         return False
 
     def _on_finish(self, event: Finish) -> None:
@@ -248,6 +253,7 @@ class Engine:
     def _release(self, run: Run, end_block: int | None, unspent_bytes: float = 0.0) -> None:
         """Free a run's cores; `end_block` is given if it ended at a block's end: its output may stay."""
         del self.running[run.id]
+        self._rates.clear()
         for request in run.requests:
             del self.run_of[request.id]
         self.idle.extend(run.cores)
@@ -293,8 +299,9 @@ class Engine:
         self._commands.append(Stop(run, how))
 
     def _wake(self, at_s: float) -> None:
-        if at_s not in self._wakes:
-            self._wakes.append(at_s)
+        if at_s not in self._wake_times:
+            self._wake_times.add(at_s)
+            heappush(self._wakes, at_s)
             self._commands.append(WakeAt(at_s))
 
     # --- decisions ---------------------------------------------------------------------------------
@@ -391,29 +398,34 @@ class Engine:
             spill_bytes=option.spill_bytes,
             resumed=resumed,
             next_block=option.first,
+            core_names="+".join([str(core.index) for core in cores]),
         )
         self._next_run_id += 1
         segments = table.segments(option)
         bandwidth = self.device.dram_bandwidth_bytes_s
         left = left_of(option, segments, resumed, extra, bandwidth)
-        expect_first(run, segments, left, bandwidth, self._rate(left.bandwidth_bytes_s), self.now)
+        run.bandwidth_bytes_s = left.bandwidth_bytes_s
+        self.running[run.id] = run
+        self.run_of[request.id] = run
+        self._rates.clear()
+        expect_first(run, segments, left, bandwidth, self._rate(run), self.now)
         for core in cores:
             self.idle.remove(core)
         self.ledger.begin(cores)
-        self.running[run.id] = run
-        self.run_of[request.id] = run
         self._log_run(run, "start", None, run.expected_end_s)
         self._commands.append(Start(run))
 
-    def _rate(self, bandwidth_bytes_s: float, run: Run | None = None) -> float:
-        """The share of its full speed that a run which wants so much gets beside all others."""
-        others = [other.bandwidth_bytes_s for other in self.running.values() if other is not run]
-        return self.contention.rates([bandwidth_bytes_s, *others])[0]
+    def _rate(self, run: Run) -> float:
+        """The share of its full speed that a run is believed to get among those that run now."""
+        if not self._rates:  # the running set has changed
+            running = self.running
+            shares = self.contention.rates([other.bandwidth_bytes_s for other in running.values()])
+            self._rates = dict(zip(running, shares, strict=True))
+        return self._rates[run.id]
 
     # --- log ---------------------------------------------------------------------------------------
 
     def _log_run(self, run: Run, event: str, reason: str | None, expected_end_s: float | None = None) -> None:
-        cores = "+".join([self._core_names[core.index] for core in run.cores])
         blocks = run.blocks
         for request in run.requests:
             self.sink.add(
@@ -426,8 +438,8 @@ class Engine:
                     run.id,
                     blocks.start,
                     blocks.stop,
-                    run.mode.value,
-                    cores,
+                    run.mode,
+                    run.core_names,
                     None,
                     request.deadline_s,
                     None,
@@ -448,8 +460,8 @@ class Engine:
                 run.id,
                 event.first_block,
                 event.end_block,
-                run.mode.value,
-                "+".join([self._core_names[core.index] for core in run.cores]),
+                run.mode,
+                run.core_names,
                 event.start_s,
                 None,
                 None,

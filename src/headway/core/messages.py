@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headway.core.block import Mode
 from headway.core.device import Core
@@ -19,14 +20,14 @@ class Arrive:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class SafePoint:
+class SafePoint(NamedTuple):
     """A run reached the end of a segment, or stopped where it was asked to.
 
     The counts are what was done since the previous safe point. `share` is how much of the range from
     `first_block` to `end_block` that was; below 1 only if the run stopped inside it. `end_s` is when it was
     where the driver hears of it later; None is the time at which the engine is told.
     `unspent_bytes` (0 or negative) is what the residency ledger gave back beyond all traffic there was.
+    There is one for every layer that runs; a named tuple is made three times as fast as a frozen dataclass.
     """
 
     run_id: int

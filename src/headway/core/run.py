@@ -58,6 +58,7 @@ class Run:
     spill_bytes: float = 0.0
     resumed: float = 0.0
     next_block: int = 0
+    core_names: str = ""  # indices of its cores joined by "+", as the log has them
     segments: Sequence[Segment] = ()
     segment: int = 0
     later_fixed_s: float = 0.0

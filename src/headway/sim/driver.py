@@ -6,7 +6,9 @@ equals the one scheduled first. All events of one instant go to the engine toget
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from heapq import heappop, heappush
 
 from headway.core.checks import PolicyError
@@ -67,6 +69,10 @@ class Simulation:
         nothing to wait for, BadDecision if it returns something that cannot be done, PolicyFailed if it
         raises an exception.
         """
+        with _without_collector():
+            return self._run()
+
+    def _run(self) -> float:
         self._arrivals = iter(self._source.first())
         self._push_next_arrival()
         heap, engine, truth = self._heap, self.engine, self._truth
@@ -164,3 +170,16 @@ class Simulation:
         arrival = next(self._arrivals, None)
         if arrival is not None:
             self._push(arrival.request.arrival_s, _ARRIVAL, arrival, 1)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Suspend Python's cycle collector: a run makes millions of small objects and no cycles, and searching
+    them for cycles again and again takes a tenth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

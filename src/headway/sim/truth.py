@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
@@ -41,6 +40,7 @@ class Active:
         "run",
         "saved_bytes",
         "segments",
+        "stale",
         "start_s",
         "stop",
         "tail_left_s",
@@ -57,6 +57,7 @@ class Active:
         self.noise = noise
         self.at = 0
         self.version = 0
+        self.stale = False  # its end is not scheduled yet, or no longer true
         self.stop: How | None = None
         self.point: SafePoint | None = None
         self.rate = 1.0
@@ -91,7 +92,6 @@ class FluidTruth:
         self._noise = noise
         self._schedule = schedule
         self._actives: dict[int, Active] = {}
-        self._stale: list[Active] = []
 
     def start(self, run: Run, now: float) -> None:
         """Begin a run."""
@@ -130,7 +130,7 @@ class FluidTruth:
                 return  # the next safe point is the end of the segment
             active.target = target
             active.tail_left_s = active.option.drain_s
-        self._stale.append(active)
+        active.stale = True
 
     def end_segment(self, active: Active, now: float) -> SafePoint | Finish | None:
         """The present segment of a run ended: say what was done, and go on to the next if there is one.
@@ -200,8 +200,7 @@ class FluidTruth:
 
     def _write_back(self, active: Active, point: SafePoint, dram_bytes: float, now: float) -> None:
         """Let a stopped run write, in competition with the others."""
-        active.point = replace(
-            point,
+        active.point = point._replace(
             dram_bytes=point.dram_bytes + dram_bytes,
             energy_pj=point.energy_pj + dram_bytes * self._device.dram_energy_pj_per_byte,
         )
@@ -210,20 +209,19 @@ class FluidTruth:
         active.target = 1.0
         active.fixed_left_s = active.tail_left_s = active.done_s = 0.0
         active.updated_s = now
-        self._stale.append(active)
+        active.stale = True
 
     def settle(self, now: float) -> None:
         """After all starts, stops and ends of one instant: share the bandwidth anew, re-time what changed."""
-        actives = list(self._actives.values())
+        actives = self._actives.values()
         rates = self._contention.rates([active.demand for active in actives])
-        stale = set(map(id, self._stale))
-        self._stale.clear()
         for active, rate in zip(actives, rates, strict=True):
             if rate != active.rate:
                 self._advance(active, now)
                 active.rate = rate
-            elif id(active) not in stale:
+            elif not active.stale:
                 continue
+            active.stale = False
             active.version += 1
             left_s = max(0.0, active.work_s * active.target - active.done_s) / rate
             self._schedule(now + active.fixed_left_s + left_s + active.tail_left_s, active, active.version)
@@ -243,7 +241,7 @@ class FluidTruth:
         active.done_s = active.tail_left_s = 0.0
         active.target = 1.0
         active.start_s = active.updated_s = now
-        self._stale.append(active)
+        active.stale = True
 
     @staticmethod
     def _advance(active: Active, now: float) -> None:
