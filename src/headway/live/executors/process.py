@@ -1,0 +1,324 @@
+"""Lanes in a process of their own: whatever kills it costs the requests in flight, nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from headway.core.device import Core
+from headway.core.errors import HeadwayError
+from headway.core.messages import Event, Failed, Finish, SafePoint
+from headway.core.protocols import Clock, Executor
+from headway.core.request import Request
+from headway.core.run import How, Run
+from headway.live.executors.null import NullExecutor
+from headway.live.executors.onnxruntime import InputSource, OnnxRuntimeExecutor, OnResult
+from headway.live.executors.tensors import TensorReader, TensorWriter, Ticket, shared_folder
+
+if TYPE_CHECKING:
+    from headway.models.chain import SplitModel
+
+Make = Callable[[InputSource | None, OnResult | None], Executor]
+"""Makes the executor in the child, given where inputs come from and results go; it must be picklable."""
+
+MOST_FAILED_STARTS: Final = 3
+_PROGRAM: Final = "from headway.live.executors.child import main; main()"
+_BROKEN: Final = "the lanes' process does not start any more"
+_CLOSE_WAIT_S: Final = 5.0
+_CHECKS_PER_HANG: Final = 8
+
+
+class ProcessExecutor:
+    """An executor that hands everything to one in a child process and restarts it when it dies.
+
+    A death fails the runs in flight with its cause. Requests that wait between two runs have lost what their
+    blocks made and fail when they go on; all others are not concerned. Messages go through a pipe, tensors
+    through shared memory.
+
+    Args:
+        make: makes the executor there.
+        inputs: of each request; None if the executor there has its own.
+        on_result: takes outputs, on a thread of this executor's.
+        hang_s: a run of which nothing is heard for so long has its process ended; None waits for ever.
+
+    Raises:
+        HeadwayError: as the executor there, or its process does not start.
+    """
+
+    def __init__(
+        self,
+        make: Make,
+        *,
+        inputs: InputSource | None = None,
+        on_result: OnResult | None = None,
+        hang_s: float | None = None,
+    ) -> None:
+        self._make = make
+        self._inputs = inputs
+        self._on_result = on_result
+        self._hang_s = hang_s
+        self._folder = tempfile.TemporaryDirectory(prefix="headway-", dir=shared_folder())
+        self._writer = TensorWriter(Path(self._folder.name), "inputs")
+        self._reader = TensorReader(Path(self._folder.name))
+        self._lock = threading.RLock()
+        self._post: Callable[[Event], None] = lambda event: None
+        self._origin_s: float | None = None
+        self._prepared: list[tuple[str, tuple[Core, ...], int]] = []
+        self._asked: dict[int, SimpleQueue[str | None]] = {}
+        self._asks = 0
+        self._in_flight: dict[int, tuple[Run, float]] = {}  # with when it was heard of last
+        self._requests: dict[int, tuple[Request, Ticket | None]] = {}
+        self._closing = threading.Event()
+        self._generation = 0
+        self._failed_starts = 0
+        self._hung = ""
+        self.deaths = 0
+        self._ready: SimpleQueue[str | None] = SimpleQueue()
+        with self._lock:
+            self._spawn()
+        refusal = self._ready.get()
+        if refusal is not None:
+            self.close()
+            raise HeadwayError(refusal)
+        if hang_s is not None:
+            threading.Thread(target=self._watch, args=(hang_s,), name="headway hangs", daemon=True).start()
+
+    @property
+    def _is_broken(self) -> bool:
+        return self._failed_starts >= MOST_FAILED_STARTS
+
+    @property
+    def process_id(self) -> int:
+        """Of the child that serves now."""
+        return self._process.pid
+
+    # --- the Executor protocol ---------------------------------------------------------------------
+
+    def connect(self, post: Callable[[Event], None], clock: Clock) -> None:
+        """Where events go, and the clock whose times they carry."""
+        with self._lock:
+            self._post = post
+            self._origin_s = perf_counter() - clock.now()
+            self._send("connect", self._origin_s)
+
+    def prepare(self, model: str, cores: Sequence[Core], batch: int = 1) -> None:
+        """Have it prepared, and wait until it is.
+
+        Raises:
+            HeadwayError: as the executor there, or the process died of it.
+        """
+        answer: SimpleQueue[str | None] = SimpleQueue()
+        with self._lock:
+            if self._is_broken:
+                raise HeadwayError(_BROKEN)
+            self._asks += 1
+            self._asked[self._asks] = answer
+            self._send("prepare", self._asks, model, tuple(cores), batch)
+        refusal = answer.get()
+        if refusal is not None:
+            raise HeadwayError(refusal)
+        with self._lock:
+            self._prepared.append((model, tuple(cores), batch))
+
+    def start(self, run: Run) -> None:
+        """Send the run there, its inputs with it if it is the request's first."""
+        request = run.request
+        with self._lock:
+            if self._is_broken:
+                self._post(Failed(run.id, _BROKEN))
+                return
+            _, ticket = self._requests.get(request.id, (request, None))
+            if ticket is None and self._inputs is not None:
+                ticket = self._writer.write(self._inputs(request))
+            self._requests[request.id] = (request, ticket)
+            self._in_flight[run.id] = (run, perf_counter())
+            self._send("start", _slim(run), ticket)
+
+    def stop(self, run: Run, how: How) -> None:
+        """Pass it on."""
+        with self._lock:
+            self._send("stop", run.id, how)
+
+    def release(self, request: Request) -> None:
+        """Pass it on; the request's tensors make room for others'."""
+        with self._lock:
+            _, ticket = self._requests.pop(request.id, (request, None))
+            self._send("release", _bare(request))
+            if ticket is not None:
+                self._writer.free(ticket)
+
+    def close(self) -> None:
+        """End the process and remove what it shared."""
+        with self._lock, suppress(OSError):  # a dead one needs no goodbye
+            self._closing.set()
+            self._socket.shutdown(socket.SHUT_WR)
+        try:
+            self._process.wait(_CLOSE_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._thread.join()
+        self._hang_up()
+        self._folder.cleanup()
+
+    def _hang_up(self) -> None:
+        self._connection.close()
+        self._socket.close()
+
+    # --- the child ---------------------------------------------------------------------------------
+
+    def _spawn(self) -> None:
+        """Start a child and tell it all that the last one was told."""
+        self._generation += 1
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+        finally:
+            theirs.close()
+        self._socket = ours
+        self._connection = Connection(os.dup(ours.fileno()))
+        wants_results = self._on_result is not None
+        self._send(self._make, self._folder.name, self._generation, self._inputs is not None, wants_results)
+        for prepared in self._prepared:
+            self._send("prepare", 0, *prepared)
+        if self._origin_s is not None:
+            self._send("connect", self._origin_s)
+        self._thread = threading.Thread(
+            target=self._read, args=(self._connection, self._process), name="headway child", daemon=True
+        )
+        self._thread.start()
+
+    def _send(self, *message: Any) -> None:
+        with suppress(OSError):  # if it is dead, the thread that reads from it will say so
+            self._connection.send(message)
+
+    def _read(self, connection: Connection, process: subprocess.Popen[bytes]) -> None:
+        while True:
+            try:
+                kind, *content = connection.recv()
+            except (EOFError, OSError):
+                break
+            if kind == "event":
+                self._pass_on(content[0])
+            elif kind == "result":
+                self._take_result(*content)
+            elif kind == "prepared":
+                ask, refusal = content
+                answer = self._asked.pop(ask, None)
+                if answer is not None:
+                    answer.put(refusal)
+            else:
+                (refusal,) = content
+                self._failed_starts = 0 if refusal is None else MOST_FAILED_STARTS
+                self._ready.put(refusal)
+        if not self._closing.is_set():
+            self._bury(process)
+
+    def _pass_on(self, event: SafePoint | Finish | Failed) -> None:
+        with self._lock:
+            run, _ = self._in_flight.pop(event.run_id)
+            if isinstance(event, SafePoint) and not event.stopped:
+                self._in_flight[run.id] = (run, perf_counter())
+        self._post(event)
+
+    def _take_result(self, request_id: int, ticket: Ticket) -> None:
+        request, _ = self._requests[request_id]
+        results = self._reader.read(ticket)
+        copies = {name: value.copy() if hasattr(value, "copy") else value for name, value in results.items()}
+        with self._lock:
+            self._send("free", ticket)
+        if self._on_result is not None:
+            self._on_result(request, copies)
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+        """The child is dead: fail what it ran, and start another one."""
+        process.kill()
+        status = process.wait()
+        how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+        cause = self._hung or f"the process that ran it was ended {how}"
+        with self._lock:
+            self._hung = ""
+            self.deaths += 1
+            self._failed_starts += 1
+            lost = [run for run, _ in self._in_flight.values()]
+            self._in_flight.clear()
+            asked, self._asked = self._asked, {}
+            self._hang_up()
+            if not self._is_broken and not self._closing.is_set():
+                self._spawn()
+        for answer in (self._ready, *asked.values()):
+            answer.put(f"the lanes' process was ended {how} while it prepared")
+        for run in lost:
+            self._post(Failed(run.id, cause))
+
+    def _watch(self, hang_s: float) -> None:
+        while not self._closing.wait(hang_s / _CHECKS_PER_HANG):
+            with self._lock:
+                heard_s = min((heard_s for _, heard_s in self._in_flight.values()), default=None)
+                if heard_s is not None and perf_counter() - heard_s > hang_s and not self._hung:
+                    self._hung = f"no block ended for {hang_s} s, so its process was ended"
+                    self._process.kill()
+
+
+@dataclass(frozen=True)
+class OnnxRuntimeLanes:
+    """Makes an OnnxRuntimeExecutor there; the arguments are its own.
+
+    `replay` is where inputs come from if they are not sent with requests. Models keep their files here.
+    """
+
+    models: Mapping[str, SplitModel]
+    lanes: Sequence[Sequence[int]]
+    replay: InputSource | None = None
+    timeout_s: float | None = None
+    pin: bool = True
+
+    def __call__(self, inputs: InputSource | None, on_result: OnResult | None) -> Executor:
+        """Raises HeadwayError if there are no inputs."""
+        source = inputs or self.replay
+        if source is None:
+            raise HeadwayError("lanes in a process need inputs; accepted: a replay there or inputs sent")
+        return OnnxRuntimeExecutor(
+            self.models, self.lanes, source, on_result=on_result, timeout_s=self.timeout_s, pin=self.pin
+        )
+
+
+@dataclass(frozen=True)
+class NullLanes:
+    """Makes a NullExecutor there; the arguments are its own."""
+
+    seconds: Mapping[str, Sequence[float]]
+    lanes: Sequence[Sequence[int]]
+    timeout_s: float | None = None
+    pin: bool = False
+
+    def __call__(self, inputs: InputSource | None, on_result: OnResult | None) -> Executor:
+        """Inputs and results are none of its business."""
+        return NullExecutor(self.seconds, self.lanes, timeout_s=self.timeout_s, pin=self.pin)
+
+
+def _slim(run: Run) -> Run:
+    """A run without what only the engine and policies read."""
+    return replace(run, requests=tuple(_bare(request) for request in run.requests), segments=())
+
+
+def _bare(request: Request) -> Request:
+    return replace(request, story=deque())
