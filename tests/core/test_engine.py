@@ -6,7 +6,7 @@ from headway.core.block import Mode
 from headway.core.checks import BadDecision
 from headway.core.messages import Cancel, Dispatch, Drop, Preempt, Tick, Wake
 from headway.core.protocols import Capability
-from headway.core.request import Request, State, TransitionError
+from headway.core.request import Partial, Request, State, TransitionError
 from headway.core.run import How
 from headway.policies import Policy, make
 from headway.sim.driver import Stalled
@@ -192,6 +192,41 @@ def test_a_request_that_expires_unstarted_is_dropped_whatever_the_policy():
     assert (reply.outcome, reply.time_s) == ("dropped", pytest.approx(1 * MS))
 
 
+def test_a_request_that_was_started_does_not_expire_even_if_all_its_work_was_lost():
+    device, tables, (one,) = scene(0.0)
+    one.expires_s = 0.5 * MS
+    policy = Scripted(
+        lambda view: [*first_on(0)(view), Wake(0.3 * MS)],
+        lambda view: [Preempt(view.running[0], How.KILL)],
+        lambda view: [Wake(0.8 * MS)],
+        lambda view: [],
+        first_on(0),
+    )
+    log = play(policy, device, tables, [one])
+    lost = log.of("progress")[0]
+    assert (lost.reason, lost.share) == ("lost", pytest.approx(0.3))
+    assert [row.outcome for row in log.of("reply")] == ["done"]
+
+
+def test_a_partial_split_run_is_resumed_by_a_longer_one():
+    partial = Partial(2, 3, Mode.SPLIT, (), None, ("core", "core"), 0.5, 0.0)
+    assert partial.resumed_by(2, 5, Mode.SPLIT, (), None, ("core", "core"))
+    assert not partial.resumed_by(2, 5, Mode.SPLIT, (), None, ("core",))
+
+
+def test_a_policy_cannot_change_what_it_sees():
+    def change(view):
+        with pytest.raises(AttributeError):
+            view.ready.pop()
+        with pytest.raises(AttributeError):
+            view.idle.pop()
+        with pytest.raises(AttributeError):
+            view.running.append(None)
+        return first_on(0)(view)
+
+    assert len(play(Scripted(change), *scene(0.0)).of("reply")) == 1
+
+
 def test_cancelling_a_waiting_request_answers_it_at_once():
     from headway.core.engine import Engine
     from headway.core.messages import Arrive, Reply
@@ -207,6 +242,7 @@ def test_cancelling_a_waiting_request_answers_it_at_once():
     assert isinstance(reply, Reply)
     assert reply.outcome == "cancelled"
     assert engine.handle([Tick()], 2 * MS) == []
+    assert engine.handle([Cancel(request.id)], 3 * MS) == []  # it crossed the reply
 
 
 def test_an_impossible_transition_tells_the_story_of_the_request():
