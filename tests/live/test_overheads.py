@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.live import overheads
-from headway.live.overheads import SERIAL_W, measure_overheads, measure_overlap_w
+from headway.live.overheads import SERIAL_W, measure_isolation, measure_overheads, measure_overlap_w
 from headway.live.processors import available, machine, runtime
 from headway.models.profile import DeviceProfile
 
@@ -20,6 +20,11 @@ def test_overheads_of_lanes_that_are_there() -> None:
     assert profile.switch_s >= 0.0
     assert profile.overlap_w >= 0.0
     assert DeviceProfile.from_json(profile.to_json()) == profile
+
+
+def test_isolation_costs_something() -> None:
+    cost = measure_isolation(LANES)
+    assert cost.start_s > 0.0
 
 
 def test_one_lane_overlaps_nothing() -> None:

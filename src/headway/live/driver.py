@@ -7,6 +7,7 @@ arrivals before ticks.
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -74,7 +75,7 @@ class LiveDriver:
         The engine's times are seconds from the call. The executor must be prepared.
         """
         engine, clock = self.engine, self._clock
-        with _interruptible(self.interrupt), _switching_often():
+        with _interruptible(self.interrupt), _undisturbed():
             clock.start()
             self._executor.connect(clock.post, clock)
             cpu_before_s = thread_time()
@@ -235,10 +236,14 @@ def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _switching_often() -> Iterator[None]:
+def _undisturbed() -> Iterator[None]:
+    """Switch between threads often, and let garbage collection leave alone what is there already."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, SWITCH_INTERVAL_S))
+    gc.collect()
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         sys.setswitchinterval(before)

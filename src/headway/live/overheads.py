@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from headway.core.device import Core
 from headway.core.messages import Finish
+from headway.core.protocols import Executor
 from headway.core.request import Request
 from headway.live.clock import WallClock
 from headway.live.executors.lanes import lone_run
 from headway.live.executors.null import NullExecutor
+from headway.live.executors.process import NullLanes, ProcessExecutor
 from headway.live.processors import machine, runtime, staying_on
 from headway.models.profile import DeviceProfile
 
@@ -53,10 +55,35 @@ def measure_dispatch_s(lanes: Sequence[Sequence[int]], *, pin: bool = True) -> f
 
     Waking the lane's thread and waking the driver's are in it, deciding is not.
     """
-    executor = NullExecutor({"": (0.0,)}, lanes, pin=pin)
+    return _dispatch_s(NullExecutor({"": (0.0,)}, lanes, pin=pin), len(lanes[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationCost:
+    """What `isolation: process` costs.
+
+    `dispatch_s` is by how much handing a run over and hearing of its end takes longer through the pipe, a
+    median. `start_s` is how long a process takes from being started to serving, without models: for so long
+    no lane works after one has died.
+    """
+
+    dispatch_s: float
+    start_s: float
+
+
+def measure_isolation(lanes: Sequence[Sequence[int]], *, pin: bool = True) -> IsolationCost:
+    """Measure a child process against threads of this one; it takes about a second."""
+    within_s = measure_dispatch_s(lanes, pin=pin)
+    started_s = perf_counter()
+    executor = ProcessExecutor(NullLanes({"": (0.0,)}, lanes, pin=pin))
+    start_s = perf_counter() - started_s
+    return IsolationCost(_dispatch_s(executor, len(lanes[0])) - within_s, start_s)
+
+
+def _dispatch_s(executor: Executor, threads: int) -> float:
     clock = WallClock()
     executor.connect(clock.post, clock)
-    lane, times = Core.lane(0, len(lanes[0])), []
+    lane, times = Core.lane(0, threads), []
     try:
         for id in range(_DISPATCHES):
             started_s = clock.now()
