@@ -501,3 +501,51 @@ def test_size_not_known_inside_a_body_is_bounded_there_and_named(models: Any) ->
     graph = load_model(models(nodes, {"x": [1, 4]}, {"y": None}, {"count": np.int64(3)}))
     assert graph.layers[0].bounded
     assert any("'inner'" in warning and "body of node 'outer'" in warning for warning in graph.warnings)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (("Split", ["x"], ["y", "z", "u"], {"num_outputs": 2}), "num_outputs is 2, and it has 3 outputs"),
+        (
+            ("Constant", [], ["y", "z"], {"value": onnx.numpy_helper.from_array(np.ones(4))}),
+            "reads tensor 'z', an output that",
+        ),
+    ],
+)
+def test_outputs_that_the_operator_does_not_have_are_refused(models: Any, node: Any, message: str) -> None:
+    op, inputs, outputs, attributes = node
+    nodes = [models.node(op, inputs, outputs, **attributes), models.node("Add", ["z", "x"], ["w"])]
+    with pytest.raises(HeadwayError, match=message):
+        load_model(models(nodes, {"x": [4, 4]}, {"w": None, "y": None}, opset=18))
+
+
+@pytest.mark.parametrize("op", ["Shape", "DequantizeLinear", "Conv", "Reshape", "MatMul", "Concat"])
+def test_a_node_without_its_inputs_is_an_error_or_bounded(models: Any, op: str) -> None:
+    nodes = [models.node(op, [], ["a"]), models.node("Relu", ["x"], ["y"])]
+    try:
+        graph = load_model(models(nodes, {"x": [1, 4]}, {"a": None, "y": None}))
+    except HeadwayError:
+        return
+    assert all(layer.vector_ops > 0 for layer in graph.layers)
+
+
+def test_negative_sizes_never_lower_the_price(models: Any) -> None:
+    weight = models.zeros(32, 1, 8, dtype=np.uint8)
+    settings = {"K": -16, "N": 32, "bits": 4, "block_size": 16, "domain": "com.microsoft"}
+    node = models.node("MatMulNBits", ["x", "q", "s"], ["y"], **settings)
+    layer = load_model(
+        models(
+            [node],
+            {"x": [1, 6, 16]},
+            {"y": None},
+            {"q": weight, "s": models.zeros(32)},
+            domains=["com.microsoft"],
+        )
+    ).layers[0]
+    assert layer.bounded
+    assert layer.vector_ops > 0
+    damaged = models([models.node("Relu", ["x"], ["y"])], {"x": [1]}, {"y": None}, {"w": models.zeros(4)})
+    damaged.graph.initializer[0].dims[0] = -4
+    with pytest.raises(HeadwayError, match=r"tensor 'w' has the shape \[-4\]"):
+        load_model(damaged)

@@ -101,6 +101,11 @@ def _require_graph(model: ModelProto, where: str) -> None:
         raise HeadwayError(f"{where}: names in it are not UTF-8 text: the file is damaged")
     if not model.graph.node:
         raise HeadwayError(f"{where}: the graph has no nodes, so there is nothing to run")
+    for tensor in _all_tensors(model):
+        if any(size < 0 for size in tensor.dims):
+            raise HeadwayError(
+                f"{where}: tensor {tensor.name!r} has the shape {list(tensor.dims)}; sizes are 0 or more"
+            )
     if not model.graph.output:
         raise HeadwayError(f"{where}: the graph has no outputs, so nothing in it is needed")
 

@@ -95,6 +95,12 @@ class Walk:
         return results
 
     def _step(self, index: int, proto: NodeProto) -> None:
+        for name in proto.input:
+            if name and name not in self._scope:
+                raise HeadwayError(
+                    f"{self._where}: {node_label(proto, index)} reads tensor {name!r}, an output that the "
+                    "operator which should make it does not have"
+                )
         inputs = [self._scope[name] if name else None for name in proto.input]
         if proto.op_type == "Constant" and not proto.domain:
             made = constant_tensor(
@@ -105,8 +111,9 @@ class Walk:
             self._scope[made.name] = made
             return
         attributes = attribute_values(proto)
-        if proto.op_type in ("Shape", "Size") and not proto.domain and inputs[0] is not None and self._fold:
-            value = shape_value(proto, inputs[0], attributes)
+        shown = inputs[0] if inputs and proto.op_type in ("Shape", "Size") and not proto.domain else None
+        if shown is not None and self._fold:
+            value = shape_value(proto, shown, attributes)
             if value is not None:
                 self._scope[proto.output[0]] = Tensor(
                     proto.output[0], "int64", tuple(value.shape), constant=True, _value=value
@@ -142,7 +149,7 @@ class Walk:
                 output.layout = work.layout
                 if not output.known and self._depth == 0:
                     self.findings.unknown_tensors.append(output.name)
-        if proto.op_type == "DequantizeLinear" and inputs[0] is not None:
+        if proto.op_type == "DequantizeLinear" and inputs and inputs[0] is not None:
             node.output.stored = inputs[0].stored or inputs[0].dtype
         self.entries.append(Entry(index, node, work, proto.name))
 
@@ -195,7 +202,7 @@ class Walk:
         except (UnknownShapeError, TypeError, IndexError, ValueError, ZeroDivisionError):
             return
         for output, (dtype, shape) in zip(node.outputs, known or (), strict=False):
-            if output is not None:
+            if output is not None and all(size is None or size >= 0 for size in shape):
                 output.dtype, output.shape = dtype, shape
 
     def _settle_measured(self, node: Node) -> None:
@@ -249,6 +256,8 @@ class Walk:
         if formula is not None:
             try:
                 work = formula(node)
+                if min(work.macs, work.vector_ops) < 0:
+                    raise ValueError(node.label)
             except HeadwayError:
                 raise
             except (UnknownShapeError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
