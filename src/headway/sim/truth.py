@@ -162,7 +162,7 @@ class FluidTruth:
             segment.macs * share,
             share,
             stopped,
-            active.stop is How.KILL,
+            early and active.stop is How.KILL,  # one that comes at the very end finds the block done
             unspent_bytes=active.saved_bytes,
         )
         if stopped:
@@ -193,7 +193,7 @@ class FluidTruth:
         if run.mode is not Mode.SERIAL:
             return 0.0
         segment = active.segments[active.at]
-        next_block = segment.first_block if active.stop is How.KILL else segment.end_block
+        next_block = segment.first_block if early else segment.end_block
         if next_block == run.blocks.start:
             return 0.0
         return self._tables[run.request.model].unwritten_bytes[next_block - 1][active.option.kinds[0]]
