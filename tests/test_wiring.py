@@ -77,3 +77,9 @@ def test_laxity_does_not_drop_what_one_uninterrupted_run_still_completes():
     results = headway.compare(tight, ["fcfs", "laxity"])
     assert results["fcfs"].summary.total.sla_satisfaction == 1.0
     assert results["laxity"].summary.total.sla_satisfaction == 1.0
+
+
+@pytest.mark.parametrize("policies", ["fcfs", [], ()])
+def test_policies_to_compare_are_a_list_with_something_in_it(policies):
+    with pytest.raises(headway.HeadwayError, match="accepted: a list of names"):
+        headway.compare(scenario(CLOSED, requests=10), policies)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headway import wiring
 from headway.config import Scenario
+from headway.core.errors import HeadwayError
 from headway.record.log import LogTable
 from headway.record.metrics import Summary, summarise
 
@@ -53,7 +54,7 @@ class Comparison:
 def simulate(scenario: Scenario | str | Path, policy: str | None = None) -> Result:
     """Simulate a scenario (or the file of one) under a policy, by default the scenario's own.
 
-    Raises HeadwayError for a mistake in the scenario or an unknown policy.
+    Raises HeadwayError for a mistake in the scenario, an unknown policy, and a policy that fails.
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     name = policy or given.policy
@@ -63,9 +64,11 @@ def simulate(scenario: Scenario | str | Path, policy: str | None = None) -> Resu
 def compare(scenario: Scenario | str | Path, policies: Sequence[str]) -> Comparison:
     """Simulate the same arrivals and noise under several policies.
 
-    Raises HeadwayError for a mistake in the scenario or an unknown policy.
+    Raises HeadwayError for a mistake in the scenario, an unknown policy or none, and a policy that fails.
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    if isinstance(policies, str) or not policies:
+        raise HeadwayError(f"policies: found {policies!r}; accepted: a list of names of policies")
     wiring.require_policies(policies)
     logs = wiring.compare(wiring.prepare(given), policies)
     return Comparison({name: Result(name, log) for name, log in logs.items()})
