@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli import hardware, inspect, schema, simulate, zoo
+from headway.cli import hardware, inspect, live, schema, simulate, zoo
 from headway.core.errors import HeadwayError
 
 EXIT_USAGE = 2
@@ -42,7 +42,7 @@ def _common_options(
     del version
 
 
-for _group in (simulate, inspect, hardware, zoo, schema):
+for _group in (simulate, live, inspect, hardware, zoo, schema):
     _group.register(app)
 
 

@@ -31,7 +31,12 @@ def results_of(summaries: Mapping[str, Summary]) -> dict[str, Any]:
 
 def write_results(path: Path, summaries: Mapping[str, Summary]) -> None:
     """Write results.json; the file is replaced whole, so a reader never sees half of one."""
-    write_text(path, json.dumps(results_of(summaries), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    write_json(path, results_of(summaries))
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file, replaced whole; numbers that JSON cannot hold become null."""
+    write_text(path, json.dumps(finite(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -17,6 +17,7 @@ from headway.record.figures import (
     scaled,
 )
 from headway.record.metrics import Scores, Summary
+from headway.record.twin import TwinReport
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -163,3 +164,77 @@ _LATENCIES: Final[tuple[tuple[str, Callable[[Scores], str]], ...]] = (
     ("p99 ms", lambda scores: number(scores.p99_ms)),
     ("ANTT", lambda scores: number(scores.antt)),
 )
+
+
+def twin(report: TwinReport) -> Fitted:
+    """A prediction beside live repeats, and how the host's speed moved. Print it with rich."""
+
+    def parts(width: int) -> Iterator[RenderableType]:
+        yield _twin_tenants(report)
+        yield _twin_blocks(report)
+        yield "\n".join(
+            f"repeat {number}: block times over their profile were {low:.2f} to {high:.2f},"
+            f" {middle:.2f} at the median of its seconds"
+            for number, (low, middle, high) in enumerate(report.drift, 1)
+        )
+
+    return Fitted(parts)
+
+
+def _twin_tenants(report: TwinReport) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+        title=Text(f"{report.policy}: predicted and measured"),
+        caption="repeats: 95th percentile of the difference between two live repeats;"
+        " beyond: error that the repeats do not account for",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("tenant", overflow="fold")
+    for name in ("figure", "predicted", "measured", "repeats", "error", "beyond"):
+        table.add_column(name, justify="left" if name == "figure" else "right")
+    for row in report.tenants:
+        for figure, pair, shown in (
+            ("SLA", row.sla, percent),
+            ("p50", row.p50_ms, _milliseconds),
+            ("p99", row.p99_ms, _milliseconds),
+        ):
+            known = [pair.repeat_difference, pair.error, pair.beyond]
+            table.add_row(
+                row.tenant if figure == "SLA" else "",
+                figure,
+                shown(pair.predicted),
+                shown(pair.measured),
+                *(NOTHING if value is None else f"{100 * value:.1f} %" for value in known),
+            )
+    return table
+
+
+def _twin_blocks(report: TwinReport) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+        title=Text("Blocks on one lane, mean ms of a class"),
+        title_justify="left",
+    )
+    table.add_column("model", overflow="fold")
+    for name in ("class", "profiled", "predicted", "measured"):
+        table.add_column(name, justify="left" if name == "class" else "right")
+    for row in report.blocks:
+        table.add_row(
+            row.model, row.kind, *map(_milliseconds, (row.profiled_ms, row.predicted_ms, row.measured_ms))
+        )
+    return table
+
+
+def _milliseconds(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3g} ms"

@@ -26,7 +26,8 @@ from headway.core.messages import (
 )
 from headway.core.protocols import Contention, CostTable, LogRow, Skip, Source
 from headway.core.run import Outcome
-from headway.sim.truth import Active, FluidTruth, Noise
+from headway.sim.noise import Noise
+from headway.sim.truth import Active, FluidTruth
 
 _SEGMENT_END, _ARRIVAL, _TICK = 0, 1, 2
 

@@ -8,11 +8,8 @@ from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
 from headway.core.messages import Finish, SafePoint
 from headway.core.protocols import Contention, CostTable
-from headway.core.request import Request
 from headway.core.run import How, Run
-
-Noise = Callable[[Request], Sequence[float]]
-"""For a request the factors on the solo times of its blocks, one per block."""
+from headway.sim.noise import Noise
 
 _WHOLE = 1.0 - 1e-9
 

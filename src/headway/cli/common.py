@@ -1,0 +1,89 @@
+"""What the commands that run a scenario share: options, preparation, progress, users' policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headway.core.errors import HeadwayError
+
+if TYPE_CHECKING:
+    from headway.wiring import Answered, Prepared
+
+REFRESH_S: Final = 0.1  # between two updates of the progress bar
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML).")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Where results go; without it, only the table is printed."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Instead of the scenario's seed.")]
+PolicyFile = Annotated[
+    list[Path] | None,
+    typer.Option("--policy-file", metavar="FILE", help="A Python file that registers policies of your own."),
+]
+
+
+def prepare(path: Path, seed: int | None, *, fresh: bool = False) -> Prepared:
+    """Load a scenario and prepare it, saying what is being done; `fresh` as for `wiring.prepare`."""
+    from rich.console import Console
+
+    from headway import wiring
+    from headway.config import Scenario
+
+    scenario = Scenario.load(path)
+    if seed is not None:
+        scenario = scenario.with_overrides({"seed": seed})
+    console = Console(stderr=True)
+    with console.status("reading the scenario") as status:
+        return wiring.prepare(scenario, lambda words: status.update(words), fresh=fresh)
+
+
+@contextmanager
+def progress(prepared: Prepared, runs: int, what: str) -> Iterator[Answered]:
+    """A progress bar over the replies of several runs, with their rate."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    expected = prepared.expected_requests
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        total = None if expected is None else expected * runs
+        task = bar.add_task(what, total=total, rate="")
+        done = 0
+        began_s = shown_s = monotonic()
+
+        def on_reply(_: object) -> None:
+            nonlocal done, shown_s
+            done += 1
+            now_s = monotonic()
+            if now_s - shown_s >= REFRESH_S:
+                shown_s = now_s
+                bar.update(task, completed=done, rate=f"{done / (now_s - began_s):,.0f} requests/s")
+
+        yield on_reply
+
+
+def load_policies(files: list[Path] | None) -> None:
+    """Run files that register policies. Raises HeadwayError for one that is missing or fails."""
+    import runpy
+
+    for file in files or []:
+        if not file.is_file():
+            raise HeadwayError(f"--policy-file: found no file {file}; accepted: a Python file")
+        try:
+            runpy.run_path(str(file))
+        except (Exception, SystemExit) as error:
+            raise HeadwayError(f"--policy-file {file}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,89 @@
+"""`headway run` and `headway twin`: scenarios on this machine's lanes, for real."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headway.cli.common import Out, PolicyFile, ScenarioFile, Seed, load_policies, prepare, progress
+
+PolicyName = Annotated[str | None, typer.Option("--policy", help="Instead of the scenario's policy.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("run")(run_command)
+    app.command("twin")(twin_command)
+
+
+def run_command(
+    scenario: ScenarioFile,
+    policy: PolicyName = None,
+    out: Out = None,
+    seed: Seed = None,
+    policy_file: PolicyFile = None,
+) -> None:
+    """Run a scenario's models for real on this machine's lanes, and print each tenant's SLA.
+
+    Ctrl-C ends arrivals, lets what runs finish, and reports; a second one cancels that too.
+    """
+    from rich.console import Console
+
+    from headway.record import outputs, table
+    from headway.record.metrics import summarise
+    from headway.wiring import require_policies, run
+
+    load_policies(policy_file)
+    prepared = prepare(scenario, seed, fresh=True)
+    name = policy or prepared.scenario.policy
+    require_policies([name])
+    folder = None if out is None else outputs.policy_folders(out, [name])[name]
+    with progress(prepared, 1, "running") as on_reply:
+        live = run(prepared, name, folder, on_reply)
+    summary = summarise(live.log)
+    console = Console()
+    console.print(table.tenants(summary))
+    console.print("\n".join(live.report.lines()), highlight=False)
+    if out is not None:
+        written = outputs.write_outputs(out, {name: live.log}, {name: summary})
+        console.print(
+            f"Results: {written.results}\nReport:  {written.report}", soft_wrap=True, highlight=False
+        )
+    if live.report.interrupted:
+        raise typer.Exit(130)
+
+
+def twin_command(
+    scenario: ScenarioFile,
+    policy: PolicyName = None,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="How often to run for real.")] = 3,
+    out: Out = None,
+    seed: Seed = None,
+    policy_file: PolicyFile = None,
+) -> None:
+    """Predict a scenario by simulation, run it for real, and compare the two."""
+    from rich.console import Console
+
+    from headway.record import outputs, table
+    from headway.record.twin import write_twin
+    from headway.wiring import require_policies, twin
+
+    load_policies(policy_file)
+    prepared = prepare(scenario, seed, fresh=True)
+    name = policy or prepared.scenario.policy
+    require_policies([name])
+    with progress(prepared, repeats, "running") as on_reply:
+        result = twin(prepared, name, repeats, out, on_reply)
+    console = Console()
+    console.print(table.twin(result.report))
+    if out is not None:
+        logs = {"predicted": result.predicted}
+        logs |= {f"measured-{number}": live.log for number, live in enumerate(result.repeats, 1)}
+        written = outputs.write_outputs(out, logs)
+        write_twin(out / "twin.json", result.report)
+        console.print(
+            f"Comparison: {out / 'twin.json'}\nReport:     {written.report}", soft_wrap=True, highlight=False
+        )
+    if result.repeats[-1].report.interrupted:
+        raise typer.Exit(130)

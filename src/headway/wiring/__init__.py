@@ -1,0 +1,20 @@
+"""The composition root: from a scenario to a wired engine, driver, policy and estimator."""
+
+from headway.wiring.live import LiveRun, run
+from headway.wiring.prepared import Answered, Prepared, prepare
+from headway.wiring.simulated import compare, known_policies, require_policies, simulate
+from headway.wiring.twin import Twin, twin
+
+__all__ = [
+    "Answered",
+    "LiveRun",
+    "Prepared",
+    "Twin",
+    "compare",
+    "known_policies",
+    "prepare",
+    "require_policies",
+    "run",
+    "simulate",
+    "twin",
+]

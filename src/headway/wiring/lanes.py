@@ -1,0 +1,159 @@
+"""Models taken in on this machine's lanes: split, measured, and with their cost tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from headway.config import LaneHardware, Scenario
+from headway.core.device import Device
+from headway.core.errors import HeadwayError
+from headway.core.protocols import CostTable
+from headway.cost.lanes import LaneTable
+from headway.live.cache import ProfileCache, cache_folder
+from headway.live.overheads import measure_overheads
+from headway.live.processors import available, machine, runtime
+from headway.live.profiler import Intake, take_in
+from headway.models.profile import DeviceProfile
+
+Step = Callable[[str], None]
+"""Called with a few words whenever a part of the preparation begins."""
+
+_CLASSES = {
+    "convolution": ("Conv",),
+    "recurrence": ("LSTM", "GRU", "RNN"),
+    "matrix product": ("MatMul", "Gemm", "Attention"),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured for a scenario on this machine.
+
+    `lanes` are the processors of each lane. `spread` holds the ratios of single measurements of blocks to
+    their medians. `overlap_w` is the scenario's own if it gives one.
+    """
+
+    lanes: tuple[tuple[int, ...], ...]
+    intakes: Mapping[str, Intake]
+    overheads: DeviceProfile
+    tables: Mapping[str, CostTable]
+    isolated_s: Mapping[str, float]
+    overlap_w: float
+    spread: tuple[float, ...]
+
+    def described(self) -> dict[str, Any]:
+        """What a log carries of it: for every model the class and the seconds of each block on one lane."""
+        narrow = len(self.lanes[0])
+        return {
+            key: {
+                "classes": [block_class(block.operators) for block in intake.profile.blocks],
+                "seconds": list(intake.profile.seconds(narrow)),
+                "isolated_s": self.isolated_s[key],
+            }
+            for key, intake in self.intakes.items()
+        }
+
+
+def block_class(operators: Sequence[str]) -> str:
+    """The kind of work that rules a block, by its operators."""
+    for name, parts in _CLASSES.items():
+        if any(part in operator for operator in operators for part in parts):
+            return name
+    return "other"
+
+
+def measure(
+    scenario: Scenario, device: Device, models: Mapping[str, int], say: Step, *, fresh: bool
+) -> Measured:
+    """Take in every model; `models` gives for each the position of a tenant that runs it.
+
+    Raises HeadwayError if the lanes have more threads than this machine, or a model cannot be run.
+    """
+    hardware = scenario.hardware
+    assert isinstance(hardware, LaneHardware)
+    lanes = _processors(device)
+    say("measuring dispatch, switch and overlap")
+    overheads = _overheads(lanes, fresh=fresh)
+    intakes: dict[str, Intake] = {}
+    for key, position in models.items():
+        say(f"splitting and measuring {key}")
+        intakes[key] = _take_in(scenario, position, key, lanes)
+    tables = {key: LaneTable(intake.profile, device, overheads) for key, intake in intakes.items()}
+    return Measured(
+        lanes,
+        intakes,
+        overheads,
+        tables,
+        {key: table.isolated_s for key, table in tables.items()},
+        overheads.overlap_w if hardware.overlap_w is None else hardware.overlap_w,
+        tuple(
+            sample_s / timing.median_s
+            for intake in intakes.values()
+            for block in intake.profile.blocks
+            for timing in block.seconds.values()
+            for sample_s in timing.samples_s
+            if timing.median_s > 0.0
+        )
+        or (1.0,),
+    )
+
+
+def _processors(device: Device) -> tuple[tuple[int, ...], ...]:
+    """The processors of each lane, in order."""
+    there = available()
+    wanted = sum(core.threads for core in device.cores)
+    if wanted > len(there):
+        raise HeadwayError(
+            f"hardware {device.name!r}: {len(device.cores)} lanes of {device.cores[0].threads} threads need"
+            f" {wanted} processors; this process may use {len(there)}"
+        )
+    lanes, at = [], 0
+    for core in device.cores:
+        lanes.append(tuple(there[at : at + core.threads]))
+        at += core.threads
+    return tuple(lanes)
+
+
+def _widths(lanes: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    """The widths to measure, with their processors: one lane, two, four, ..., and all of them."""
+    counts = {len(lanes)}
+    count = 1
+    while count < len(lanes):
+        counts.add(count)
+        count *= 2
+    joined = {n: tuple(processor for lane in lanes[:n] for processor in lane) for n in counts}
+    return {len(processors): processors for processors in joined.values()}
+
+
+def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequence[int]]) -> Intake:
+    from headway.models import zoo
+
+    tenant = scenario.tenants[position]
+    path = scenario.model_path(tenant)
+    try:
+        if path is not None:
+            return take_in(path, _widths(lanes), name=key, dims=tenant.dims, cache=ProfileCache())
+        options = dict(tenant.options)
+        batch = options.pop("batch", 1)
+        built = zoo.build(tenant.model, batch=batch, weights=True, **options)
+        return take_in(built, _widths(lanes), name=key, cache=ProfileCache())
+    except HeadwayError as error:
+        raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
+
+
+def _overheads(lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProfile:
+    """The device's overheads: as measured before on these lanes, or anew, and then kept."""
+    digest = sha256(repr((lanes, machine(), runtime())).encode()).hexdigest()[:20]
+    path = cache_folder() / f"lanes-{digest}.json"
+    if not fresh and path.is_file():
+        try:
+            return DeviceProfile.from_json(path.read_bytes(), str(path))
+        except HeadwayError:
+            pass  # of another format, or damaged: measured again below
+    profile = measure_overheads(lanes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(profile.to_json(), encoding="utf-8")
+    return profile

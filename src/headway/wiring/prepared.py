@@ -1,0 +1,169 @@
+"""From a scenario to loaded models with their costs on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from math import isfinite
+from typing import Any
+
+from headway.config import Scenario, Tenant
+from headway.core.device import Device
+from headway.core.errors import HeadwayError
+from headway.core.messages import Reply
+from headway.core.protocols import Contention, CostTable
+from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
+from headway.cost.table import build_table
+from headway.models import at_width, load_model, merge
+from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
+from headway.wiring.lanes import Measured, Step, measure
+from headway.workload.arrivals import stream
+from headway.workload.sources import ScenarioSource, TenantLoad
+
+Answered = Callable[[Reply], None]
+"""Called with every reply of a run."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A scenario whose models are loaded and priced; several policies can be run on it.
+
+    `tables` are keyed by the name under which the engine knows a model; `expected_requests` is how many
+    arrivals there will be, or None where closed loops decide. `measured` is there on a device with lanes.
+    """
+
+    scenario: Scenario
+    device: Device
+    tables: Mapping[str, CostTable]
+    loads: tuple[TenantLoad, ...]
+    expected_requests: int | None
+    measured: Measured | None = None
+
+    def source(self) -> ScenarioSource:
+        """A fresh source of the scenario's arrivals."""
+        scenario = self.scenario
+        return ScenarioSource(
+            self.loads, scenario.seed, duration_s=scenario.duration, count=scenario.requests
+        )
+
+    def contention(self) -> Contention:
+        """What co-runners do to each other: they share memory bandwidth, or, on lanes, lose by overlap."""
+        if self.measured is not None:
+            return OverlapLoss(self.measured.overlap_w)
+        rule = Proportional if self.scenario.contention == "proportional" else MaxMinFair
+        return rule(self.device.dram_bandwidth_bytes_s)
+
+    def noise(self) -> Noise:
+        """How far solo times stray: as the scenario says, or, on lanes, as they did when measured."""
+        seed = self.scenario.seed
+
+        def draws(tenant: str, chunk: int) -> Any:
+            return stream(seed, "solo noise", tenant, chunk)
+
+        if self.measured is not None:
+            return RecordedNoise(self.measured.spread, draws)
+        return LogNormalNoise(self.scenario.noise.solo_std, draws)
+
+    def metadata(self, policy: str) -> dict[str, Any]:
+        """The description of a run that its log carries."""
+        scenario, device = self.scenario, self.device
+        packages = ("headway", "numpy", "onnx", *(("onnxruntime",) if device.has_lanes else ()))
+        described: dict[str, Any] = {
+            "name": device.name,
+            "cores": [{"index": c.index, "name": c.name, "kind": c.kind} for c in device.cores],
+        }
+        if isfinite(device.dram_bandwidth_bytes_s):
+            described["dram_bandwidth_bytes_s"] = device.dram_bandwidth_bytes_s
+        profiles = {} if self.measured is None else {"profiles": self.measured.described()}
+        return profiles | {
+            "policy": policy,
+            "scenario": scenario.to_mapping(),
+            "seed": scenario.seed,
+            "versions": {name: version(name) for name in packages},
+            "device": described,
+            "tenants": [
+                {
+                    "name": load.tenant,
+                    "model": load.model,
+                    "priority": load.priority,
+                    "weight": load.weight,
+                    "strict": load.strict,
+                    "percentile": tenant.sla.percentile,
+                    "relative_deadline_s": load.relative_deadline_s,
+                    "isolated_s": load.isolated_s,
+                }
+                for load, tenant in zip(self.loads, scenario.tenants, strict=True)
+            ],
+            "warmup_s": scenario.warmup_end_s,
+            "warmup_share": scenario.warmup.share,
+            "duration_s": scenario.duration,
+        }
+
+
+def prepare(scenario: Scenario, on_step: Step | None = None, *, fresh: bool = False) -> Prepared:
+    """Load the models of a scenario, price or measure them on its hardware, and size its arrivals.
+
+    On lanes what was measured earlier on this machine is used again; `fresh` measures the machine's
+    overheads anew. Raises HeadwayError naming the scenario's line for a model that cannot be loaded,
+    priced or run.
+    """
+    say = on_step or (lambda words: None)
+    device = scenario.device()
+    models = {model_key(tenant): position for position, tenant in reversed(list(enumerate(scenario.tenants)))}
+    if device.has_lanes:
+        measured = measure(scenario, device, models, say, fresh=fresh)
+        tables, isolated_s = measured.tables, measured.isolated_s
+    else:
+        measured = None
+        tables = {key: _price(scenario, position, device, say) for key, position in models.items()}
+        isolated_s = {key: table.remaining_s[0] for key, table in tables.items()}
+    loads = tuple(
+        TenantLoad.of(tenant, key, tables[key].blocks, isolated_s[key])
+        for tenant, key in ((tenant, model_key(tenant)) for tenant in scenario.tenants)
+    )
+    return Prepared(scenario, device, tables, loads, _expected(loads, scenario), measured)
+
+
+def model_key(tenant: Tenant) -> str:
+    """What the engine calls a tenant's model: its name and whatever distinguishes its shapes."""
+    choices = {**tenant.options, **tenant.dims}
+    bucket = ",".join(f"{name}={value}" for name, value in sorted(choices.items()))
+    return f"{tenant.model}[{bucket}]" if bucket else tenant.model
+
+
+def _price(scenario: Scenario, position: int, device: Device, say: Step) -> CostTable:
+    """The cost table of a tenant's model on an accelerator."""
+    from headway.models import zoo
+
+    tenant = scenario.tenants[position]
+    key = model_key(tenant)
+    path = scenario.model_path(tenant)
+    where = scenario.where("tenants", position, "model")
+    try:
+        say(f"reading {key}")
+        if path is not None:
+            graph = load_model(path, dims=tenant.dims)
+        else:
+            options = dict(tenant.options)
+            batch = options.pop("batch", 1)
+            built = zoo.build(tenant.model, batch=batch, weights=False, **options)
+            graph = load_model(built, name=tenant.model)
+        if not graph.layers:
+            raise HeadwayError(f"{key} has no layers to run")
+        say(f"pricing {key} on {device.name}")
+        return build_table(merge(at_width(graph, device.operand_bytes)), device)
+    except HeadwayError as error:
+        raise HeadwayError(f"{where}: {error}") from None
+
+
+def _expected(loads: tuple[TenantLoad, ...], scenario: Scenario) -> int | None:
+    """How many requests will arrive; None where closed loops decide."""
+    from headway.config.arrivals import Closed
+
+    if scenario.requests is not None:
+        return scenario.requests
+    if any(isinstance(load.arrivals, Closed) for load in loads):
+        return None
+    source = ScenarioSource(loads, scenario.seed, duration_s=scenario.duration)
+    return sum(1 for _ in source.first())

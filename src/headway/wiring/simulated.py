@@ -1,0 +1,65 @@
+"""Simulating a prepared scenario: the heap driver, virtual time, truth with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headway.core.checks import PolicyError
+from headway.core.engine import Engine
+from headway.core.errors import HeadwayError
+from headway.policies import describe, make, names
+from headway.predict.analytic import AnalyticEstimator
+from headway.record.log import ArrowLog, LogTable, MemoryLog, read_log
+from headway.record.outputs import policy_folders
+from headway.sim.driver import Simulation
+from headway.wiring.prepared import Answered, Prepared
+
+
+def simulate(
+    prepared: Prepared, policy: str, out: Path | None = None, on_reply: Answered | None = None
+) -> LogTable:
+    """Simulate a prepared scenario under one policy and return its log.
+
+    With `out` the log is also written there, as segments. Raises HeadwayError for an unknown policy, and for
+    one that fails, with its cause; the log then holds what happened until then.
+    """
+    chosen = make(policy)
+    metadata = prepared.metadata(policy)
+    sink = MemoryLog(metadata) if out is None else ArrowLog(out, metadata)
+    rule = prepared.contention()
+    engine = Engine(
+        prepared.device, chosen, AnalyticEstimator(prepared.device, prepared.tables, rule), rule, sink
+    )
+    simulation = Simulation(
+        engine, prepared.source(), prepared.device, prepared.tables, rule, prepared.noise(), on_reply
+    )
+    try:
+        if isinstance(sink, MemoryLog):
+            simulation.run()
+            return sink.table()
+        with sink:
+            simulation.run()
+        return read_log(sink.directory)
+    except PolicyError as error:
+        raise HeadwayError(f"policy {policy!r} failed at {engine.now:.9g} s: {error}") from error
+
+
+def compare(
+    prepared: Prepared, policies: Sequence[str], out: Path | None = None, on_reply: Answered | None = None
+) -> dict[str, LogTable]:
+    """Simulate the same arrivals and the same noise under several policies."""
+    require_policies(policies)
+    folders = policy_folders(out, policies) if out is not None else {}
+    return {name: simulate(prepared, name, folders.get(name), on_reply) for name in policies}
+
+
+def known_policies() -> dict[str, str]:
+    """The registered policies with a line on each."""
+    return {name: describe(name) for name in names()}
+
+
+def require_policies(policies: Sequence[str]) -> None:
+    """Raise HeadwayError, naming those that exist, if one of the names is unknown."""
+    for name in policies:
+        make(name)
