@@ -152,19 +152,18 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
 
 
 def _check_types(decision: Dispatch) -> None:
-    fits = (
-        _tuple_of(decision.requests, Request)
-        and isinstance(decision.blocks, range)
-        and _tuple_of(decision.cores, Core)
-        and isinstance(decision.mode, Mode)
-        and _tuple_of(decision.cuts, int)
-        and isinstance(decision.band_rows, (int, NoneType))
+    fields = (
+        ("requests", "a tuple of Request", _tuple_of(decision.requests, Request)),
+        ("blocks", "a range", isinstance(decision.blocks, range)),
+        ("cores", "a tuple of Core", _tuple_of(decision.cores, Core)),
+        ("mode", "a Mode", isinstance(decision.mode, Mode)),
+        ("cuts", "a tuple of int", _tuple_of(decision.cuts, int)),
+        ("band_rows", "an int or None", isinstance(decision.band_rows, (int, NoneType))),
     )
-    if not fits:
-        raise BadDecision(
-            f"dispatches {reprlib.repr(decision)}; accepted: Dispatch(requests: tuple of Request,"
-            " blocks: range, cores: tuple of Core, mode: Mode, cuts: tuple of int, band_rows: int or None)"
-        )
+    for name, accepted, fits in fields:
+        if not fits:
+            found = reprlib.repr(getattr(decision, name))
+            raise BadDecision(f"dispatches with {name} = {found}; accepted: {accepted}")
 
 
 def _tuple_of(value: object, kind: type) -> bool:
