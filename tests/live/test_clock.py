@@ -25,6 +25,23 @@ def test_all_that_was_posted_comes_at_once_and_in_order(clock: LiveClock) -> Non
     assert clock.wait(clock.now()) == []
 
 
+def test_what_was_left_comes_with_the_next_event_and_before_it(clock: LiveClock) -> None:
+    clock.leave(Cancel(1))
+    clock.leave(Cancel(2))
+    clock.post(Cancel(3))
+    assert clock.wait(None) == [Cancel(1), Cancel(2), Cancel(3)]
+    clock.leave(Cancel(4))
+    assert clock.wait(clock.now()) == [Cancel(4)]
+
+
+def test_what_was_left_ends_no_wait() -> None:
+    clock = WallClock()
+    clock.leave(Cancel(1))
+    until_s = clock.now() + 5e-3
+    assert clock.wait(until_s) == [Cancel(1)]
+    assert clock.now() >= until_s
+
+
 def test_waiting_ends_at_its_time_and_not_before(clock: LiveClock) -> None:
     until_s = clock.now() + 5e-3
     assert clock.wait(until_s) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -26,8 +28,12 @@ class LiveClock(Protocol):
         """Put an event into the inbox; from any thread, and from signal handlers."""
         ...
 
+    def leave(self, event: Event) -> None:
+        """Put an event where the next wait that ends finds it, before those posted later; from any thread."""
+        ...
+
     def wait(self, until_s: float | None) -> list[Event]:
-        """All events posted, as soon as there is one; none if that time comes first. None waits for ever."""
+        """All events, as soon as one is posted or that time comes. None waits for ever."""
         ...
 
 
@@ -37,6 +43,7 @@ class WallClock:
     def __init__(self) -> None:
         self._origin_s = perf_counter()
         self._inbox: SimpleQueue[Event] = SimpleQueue()
+        self._left: deque[Event] = deque()
 
     def start(self) -> None:
         """Time is 0 now."""
@@ -50,16 +57,21 @@ class WallClock:
         """Put an event into the inbox; from any thread, and from signal handlers."""
         self._inbox.put(event)
 
+    def leave(self, event: Event) -> None:
+        """Put an event where the next wait that ends finds it, before those posted later; from any thread."""
+        self._left.append(event)
+
     def wait(self, until_s: float | None) -> list[Event]:
-        """All events posted, as soon as there is one; none if that time comes first. None waits for ever."""
-        events: list[Event] = []
-        try:
+        """All events, as soon as one is posted or that time comes. None waits for ever."""
+        posted: list[Event] = []
+        with suppress(Empty):
             timeout_s = None if until_s is None else max(0.0, until_s - self.now())
-            events.append(self._inbox.get(timeout_s != 0.0, timeout_s))
-            while True:
-                events.append(self._inbox.get_nowait())
-        except Empty:
-            return events
+            posted.append(self._inbox.get(timeout_s != 0.0, timeout_s))
+            while not self._inbox.empty():
+                posted.append(self._inbox.get_nowait())
+        # Looked at last, and put first: what was left before one of these was posted is then before it.
+        left = self._left
+        return [*(left.popleft() for _ in range(len(left))), *posted]
 
 
 class VirtualClock:
@@ -84,6 +96,10 @@ class VirtualClock:
 
     def post(self, event: Event) -> None:
         """Put an event into the inbox."""
+        self._inbox.append(event)
+
+    def leave(self, event: Event) -> None:
+        """The same as posting: waiting costs nothing here."""
         self._inbox.append(event)
 
     def call_at(self, at_s: float, call: Callable[[], None]) -> None:

@@ -20,12 +20,13 @@ from time import thread_time
 from typing import Any, Final
 
 from headway.core.engine import Engine
-from headway.core.messages import Arrive, Cancel, Command, Event, Reply, Start, Stop, Tick, WakeAt
+from headway.core.messages import Arrive, Cancel, Command, Event, Reply, SafePoint, Start, Stop, Tick, WakeAt
 from headway.core.protocols import Executor, LogRow, Skip, Source
 from headway.core.request import Request, State
 from headway.core.run import How, Outcome
 from headway.core.unsent import log_unsent
 from headway.live.clock import LiveClock
+from headway.live.log_writer import LogWriter
 from headway.live.report import LiveReport
 
 QUEUE_LIMIT: Final = 1000
@@ -75,9 +76,9 @@ class LiveDriver:
         The engine's times are seconds from the call. The executor must be prepared.
         """
         engine, clock = self.engine, self._clock
-        with _interruptible(self.interrupt), _undisturbed():
+        with _interruptible(self.interrupt), _undisturbed(), _logging_behind(engine) as log:
             clock.start()
-            self._executor.connect(clock.post, clock)
+            self._executor.connect(self._hear, clock)
             cpu_before_s = thread_time()
             self._arrivals = iter(self._source.first())
             self._schedule_next_arrival()
@@ -87,8 +88,9 @@ class LiveDriver:
                     self._resolve_stall()
                     continue
                 self._step(clock.wait(due_s))
-            end_s = clock.now()
+            end_s, cpu_s = clock.now(), thread_time() - cpu_before_s
             engine.sink.add(LogRow(end_s, "end"))
+            log.close()
             return LiveReport(
                 end_s=end_s,
                 requests=self._requests,
@@ -98,7 +100,8 @@ class LiveDriver:
                 last_faults=tuple(engine.faults.last),
                 interrupted=self._interrupts > 0,
                 scheduler_cpu_s=self._scheduler_cpu_s,
-                driver_cpu_s=thread_time() - cpu_before_s,
+                driver_cpu_s=cpu_s,
+                log_cpu_s=log.cpu_s,
                 send_lag_s=self._lag_s,
             )
 
@@ -106,6 +109,15 @@ class LiveDriver:
         """Ask for an early end, as SIGINT does; from any thread."""
         self._interrupts += 1
         self._clock.post(Tick())
+
+    def _hear(self, event: Event) -> None:
+        """Take an executor's event; called from its threads.
+
+        That a run goes on to its next block makes no policy act, so the engine need not hear of it before
+        something else happens: most block ends wake nobody.
+        """
+        goes_on = isinstance(event, SafePoint) and not event.stopped
+        (self._clock.leave if goes_on else self._clock.post)(event)
 
     def _step(self, posted: Sequence[Event]) -> None:
         cpu_before_s = thread_time()
@@ -233,6 +245,19 @@ def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _logging_behind(engine: Engine) -> Iterator[LogWriter]:
+    """Let a thread write the engine's log meanwhile; what was logged stays if the run ends in an error."""
+    sink = engine.sink
+    writer = LogWriter(sink)
+    engine.sink = writer
+    try:
+        yield writer
+    finally:
+        engine.sink = sink
+        writer.close()
 
 
 @contextmanager

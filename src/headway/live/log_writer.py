@@ -1,0 +1,50 @@
+"""Writing the log behind the driver's back: turning rows into columns takes milliseconds at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from time import thread_time
+from typing import Final
+
+from headway.core.protocols import LogRow, Sink
+
+_EVERY_S: Final = 0.2
+
+
+class LogWriter:
+    """A Sink that keeps rows for a moment; a thread of its own hands them on, in order.
+
+    `cpu_s` is the processor time which that took. Close it before the other sink is read: that hands on
+    what is left, and raises what the other sink raised, after which nothing was handed on any more.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._rows: deque[LogRow] = deque()
+        self._closing = threading.Event()
+        self._error: Exception | None = None
+        self.cpu_s = 0.0
+        self._thread = threading.Thread(target=self._work, name="headway log", daemon=True)
+        self._thread.start()
+
+    def add(self, row: LogRow) -> None:
+        """Append a row."""
+        self._rows.append(row)
+
+    def close(self) -> None:
+        """Hand on what is left, and end the thread."""
+        self._closing.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        rows, sink = self._rows, self._sink
+        try:
+            while not self._closing.wait(_EVERY_S) or rows:
+                for _ in range(len(rows)):
+                    sink.add(rows.popleft())
+        except Exception as error:
+            self._error = error
+        self.cpu_s = thread_time()
