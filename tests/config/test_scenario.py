@@ -406,3 +406,22 @@ def test_changes_are_checked(place: str, value: Any, message: str) -> None:
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
 def test_examples_load(file: Path) -> None:
     assert Scenario.load(file).name == file.stem
+
+
+@pytest.mark.parametrize("model", ["net.csv", "net.yaml", "tables.m", "tables.m#Second"])
+def test_a_tenant_may_bring_a_layer_table(model: str, tmp_path: Path) -> None:
+    data = mapping()
+    data["tenants"][0]["model"] = model
+    scenario = Scenario.from_mapping(data, base_dir=tmp_path)
+    (tenant,) = scenario.tenants
+
+    assert tenant.is_file
+    assert scenario.model_path(tenant) == tmp_path / model
+    assert tenant.model_file(tmp_path) == tmp_path / model.partition("#")[0]
+
+
+def test_a_layer_table_has_no_dimensions_to_size() -> None:
+    data = mapping()
+    data["tenants"][0] |= {"model": "net.csv", "dims": {"batch": 2}}
+    with pytest.raises(HeadwayError, match="a layer table has none"):
+        Scenario.from_mapping(data)

@@ -28,7 +28,12 @@ def register(app: typer.Typer) -> None:
 
 def _inspect(
     model: Annotated[
-        str, typer.Argument(help="An ONNX file, or a name that `headway zoo list` shows.", show_default=False)
+        str,
+        typer.Argument(
+            help="An ONNX file, a layer table (.csv of SCALE-Sim, .yaml of ZigZag, .m of MAESTRO, with "
+            "#NETWORK where it holds several), or a name that `headway zoo list` shows.",
+            show_default=False,
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     dim: Annotated[
@@ -77,10 +82,13 @@ def _inspect(
 
 def _load(model: str, sizes: dict[str, int], runtime: bool) -> Graph:
     from headway.models import load_model, zoo
+    from headway.models.reading import TABLE_SUFFIXES
 
     if not Path(model).exists() and model in zoo.names():
         return load_model(zoo.build(model, weights=False, **sizes), name=model)
-    if not Path(model).exists() and Path(model).name == model and not model.endswith(".onnx"):
+    file = Path(model)
+    suffix = file.suffix.partition("#")[0].lower()
+    if not file.exists() and file.name == model and suffix not in (".onnx", *TABLE_SUFFIXES):
         raise HeadwayError(
             f"{model}: no such file, and no model of the zoo; the zoo has {', '.join(zoo.names())}"
         )

@@ -129,7 +129,7 @@ class Scenario(Strict):
         path = Path(path)
         scenario = cls._checked(read_yaml(path), path.parent)
         for position, tenant in enumerate(scenario.tenants):
-            file = tenant.model_path(path.parent)
+            file = tenant.model_file(path.parent)
             if file is not None and not file.is_file():
                 raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: no file {file}")
         return scenario

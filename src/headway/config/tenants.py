@@ -12,6 +12,9 @@ from headway.config.arrivals import Arrivals
 from headway.config.quantities import DURATION, Duration
 from headway.config.validation import Strict, exactly_one, mistake
 
+MODEL_SUFFIXES = (".onnx", ".csv", ".m", ".yaml", ".yml")
+"""How the names of model files end; what does not is a model of the zoo."""
+
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
@@ -77,7 +80,8 @@ class Tenant(Strict):
         Field(
             min_length=1,
             max_length=4096,
-            description="A zoo model's name, or the path of an .onnx file, relative to the scenario.",
+            description="A zoo model's name, or the path of a model file, relative to the scenario: .onnx, or"
+            " a layer table of SCALE-Sim (.csv), ZigZag (.yaml) or MAESTRO (.m, or .m#NETWORK).",
         ),
     ]
     dims: Annotated[
@@ -108,14 +112,20 @@ class Tenant(Strict):
     def _check_model(self) -> Tenant:
         if self.is_file and self.options:
             raise mistake("options are for zoo models; for an .onnx file use dims", "options")
-        if not self.is_file and self.dims:
-            raise mistake("dims are for .onnx files; for a zoo model use options", "dims")
+        if self.dims and not self._file_name.lower().endswith(".onnx"):
+            instead = "a layer table has none" if self.is_file else "for a zoo model use options"
+            raise mistake(f"dims are for .onnx files; {instead}", "dims")
         return self
 
     @property
     def is_file(self) -> bool:
         """Whether the model is a file rather than a zoo model."""
-        return self.model.lower().endswith(".onnx")
+        return self._file_name.lower().endswith(MODEL_SUFFIXES)
+
+    @property
+    def _file_name(self) -> str:
+        """The model without the network that is picked from a table: `tables.m` of `tables.m#NETWORK`."""
+        return self.model if self.model.lower().endswith(MODEL_SUFFIXES) else self.model.rpartition("#")[0]
 
     @property
     def strict(self) -> bool:
@@ -127,5 +137,12 @@ class Tenant(Strict):
         return relative_deadline_s if isinstance(self.expires, str) else self.expires
 
     def model_path(self, folder: Path) -> Path | None:
-        """The model's file, relative paths taken from `folder`; None for a zoo model."""
+        """What a reader of models takes, relative paths taken from `folder`; None for a zoo model.
+
+        The network that is picked from a table is at its end; `model_file` is the file alone.
+        """
         return folder / self.model if self.is_file else None
+
+    def model_file(self, folder: Path) -> Path | None:
+        """The model's file, relative paths taken from `folder`; None for a zoo model."""
+        return folder / self._file_name if self.is_file else None
