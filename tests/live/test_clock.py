@@ -48,6 +48,12 @@ def test_waiting_ends_at_its_time_and_not_before(clock: LiveClock) -> None:
     assert clock.now() >= until_s
 
 
+def test_a_time_that_is_too_far_to_wait_for_is_no_error() -> None:
+    clock = WallClock()
+    threading.Timer(0.01, clock.post, [Cancel(1)]).start()
+    assert clock.wait(1e300) == [Cancel(1)]
+
+
 def test_a_time_that_is_past_is_not_waited_for(clock: LiveClock) -> None:
     clock.wait(1e-3)
     clock.post(Cancel(1))

@@ -8,9 +8,12 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 from time import perf_counter
-from typing import Protocol
+from typing import Final, Protocol
 
 from headway.core.messages import Event
+
+LONGEST_WAIT_S: Final = 86_400.0
+"""A time may be further away than the system can wait for."""
 
 
 class LiveClock(Protocol):
@@ -62,10 +65,10 @@ class WallClock:
         self._left.append(event)
 
     def wait(self, until_s: float | None) -> list[Event]:
-        """All events, as soon as one is posted or that time comes. None waits for ever."""
+        """All events, as soon as one is posted or that time comes, or after a day. None waits for ever."""
         posted: list[Event] = []
         with suppress(Empty):
-            timeout_s = None if until_s is None else max(0.0, until_s - self.now())
+            timeout_s = None if until_s is None else min(max(0.0, until_s - self.now()), LONGEST_WAIT_S)
             posted.append(self._inbox.get(timeout_s != 0.0, timeout_s))
             while not self._inbox.empty():
                 posted.append(self._inbox.get_nowait())

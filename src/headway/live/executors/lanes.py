@@ -82,8 +82,8 @@ class Active:
 class LaneExecutor(ABC):
     """An executor whose cores are lanes: sets of processors, of which each has one worker thread.
 
-    A run on several lanes is led by the worker of the first; the other lanes' processors are left to the
-    threads with which that run's sessions were opened.
+    The worker stays on its lane's first processor. A run on several lanes is led by the worker of the first;
+    all other processors are left to the threads with which that run's sessions were opened.
 
     Args:
         lanes: for each core, by index, the numbers of its processors.
@@ -161,7 +161,7 @@ class LaneExecutor(ABC):
         """Run all blocks of a request now, on this thread, and return the seconds of each.
 
         Everything that lies between two safe points of a real run is in them; handing the run to a lane is
-        not. The thread is kept on the processors of the first lane meanwhile.
+        not. The thread is kept where the first lane's worker would be.
 
         Raises:
             HeadwayError: a block failed.
@@ -170,7 +170,7 @@ class LaneExecutor(ABC):
         run = lone_run(-1, request, cores, 0.0)
         post, self._post = self._post, posted.append
         try:
-            with self._on(self.lanes[cores[0].index]):
+            with self._on(self.lanes[cores[0].index][:1]):
                 run.started_s = self._clock.now()
                 posted.append(self._carry_out(Active(run, self._interruption())))
         finally:
@@ -223,7 +223,7 @@ class LaneExecutor(ABC):
         thread.start()
 
     def _work(self, index: int) -> None:
-        with self._on(self.lanes[index]):
+        with self._on(self.lanes[index][:1]):
             while (active := self._queues[index].get()) is not None:
                 last = self._carry_out(active)
                 del self._actives[active.run.id]
