@@ -64,4 +64,4 @@ def test_what_was_logged_before_an_error_is_kept(world: World) -> None:
     with pytest.raises(RuntimeError, match="a bug in the caller"):
         driver.run()
     assert [row.event for row in world.rows] == ["arrive", "start", "progress", "finish", "reply"]
-    assert driver.engine.sink is world.rows
+    assert driver.engine.journal.sink is world.rows

@@ -6,25 +6,22 @@ carries out its commands; the policy sees its state through a View and answers w
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
-from heapq import heappop, heappush
 
 from headway.core.checks import (
     BadDecision,
     PolicyError,
-    PolicyFailed,
-    answer_of,
     check_dispatch,
     check_drop,
-    check_key,
     check_preempt,
     check_wake,
 )
+from headway.core.counsel import Counsel
 from headway.core.device import Core, Device
 from headway.core.expectation import expect_first, expect_next, left_of, resumption
-from headway.core.fallback import Faults, earliest_deadline
+from headway.core.fallback import earliest_deadline
+from headway.core.journal import Journal
 from headway.core.messages import (
     Arrive,
     Cancel,
@@ -44,11 +41,12 @@ from headway.core.messages import (
     Wake,
     WakeAt,
 )
-from headway.core.protocols import Contention, Estimator, LogRow, Policy, Sink
+from headway.core.protocols import Contention, Estimator, Policy, Sink
 from headway.core.request import Partial, Request, State
 from headway.core.residency import Ledger
 from headway.core.run import How, Outcome, Run
 from headway.core.view import EngineView
+from headway.core.waiting import Alarms, ReadyQueue
 
 _END_STATE = {
     Outcome.DONE: State.DONE,
@@ -86,23 +84,21 @@ class Engine:
         self.policy = policy
         self.estimator = estimator
         self.contention = contention
-        self.sink = sink
+        self.journal = Journal(sink)
         self.now = 0.0
         self.ledger = Ledger(device)
-        self.ready: list[Request] = []
-        self._ready_keys: list[tuple[tuple[float, ...], float, int]] = []
+        self._queue = ReadyQueue()
+        self.ready = self._queue.requests
         self.idle: list[Core] = list(device.cores)
         self.running: dict[int, Run] = {}
         self._rates: dict[int, float] = {}
         self.run_of: dict[int, Run] = {}
         self.requests: dict[int, Request] = {}
         self.decisions = 0
-        self.forgiving = forgiving
-        self.faults = Faults()
+        self._counsel = Counsel(policy, forgiving=forgiving)
+        self.faults = self._counsel.faults
         self._next_run_id = 0
-        self._wakes: list[float] = []  # a heap, and the same as a set
-        self._wake_times: set[float] = set()
-        self._expiring: list[tuple[float, int]] = []  # a heap of times and request ids
+        self._alarms = Alarms()
         self._commands: list[Command] = []
         self.view = EngineView(self)
 
@@ -136,19 +132,9 @@ class Engine:
 
     def _on_arrive(self, request: Request) -> None:
         self.requests[request.id] = request
-        self.sink.add(
-            LogRow(
-                self.now,
-                "arrive",
-                request.id,
-                request.tenant,
-                request.model,
-                deadline_s=request.deadline_s,
-                isolated_s=request.isolated_s,
-            )
-        )
+        self.journal.arrived(request, self.now)
         if request.expires_s is not None:
-            heappush(self._expiring, (request.expires_s, request.id))
+            self._alarms.expire(request.id, request.expires_s)
             self._wake(request.expires_s)
         self._make_ready(request)
 
@@ -161,19 +147,17 @@ class Engine:
         return True
 
     def _on_tick(self) -> None:
-        while self._wakes and self._wakes[0] <= self.now:
-            self._wake_times.discard(heappop(self._wakes))
-        while self._expiring and self._expiring[0][0] <= self.now:
-            request = self.requests.get(heappop(self._expiring)[1])
+        for request_id in self._alarms.due(self.now):
+            request = self.requests.get(request_id)
             if request is not None and not request.started:
                 self._give_up(request, Outcome.DROPPED, "expired before it started")
 
     def _on_safe_point(self, event: SafePoint) -> bool:
         """Account for what was done; True if cores came free."""
         run = self.running[event.run_id]
-        self._log_progress(run, event)
+        self.journal.progressed(run, event, self.now)
         if event.stopped:
-            self._log_run(run, "stop", str(run.stopping))
+            self.journal.stopped(run, str(run.stopping), self.now)
             self._requeue(run, event)
             return True
         run.next_block = event.end_block
@@ -186,10 +170,10 @@ class Engine:
 
     def _on_finish(self, event: Finish) -> None:
         run = self.running[event.run_id]
-        self._log_progress(run, event.last)
-        self._log_run(run, "finish", None)
+        self.journal.progressed(run, event.last, self.now)
+        self.journal.finished(run, self.now)
         self._release(run, run.blocks.stop, event.last.unspent_bytes)
-        self._tell_finished(run)
+        self._counsel.finished(run, self)
         for request in run.requests:
             request.next_block = run.blocks.stop
             if request.next_block == request.blocks:
@@ -199,7 +183,7 @@ class Engine:
 
     def _on_failed(self, event: Failed) -> None:
         run = self.running[event.run_id]
-        self._log_run(run, "stop", "failed")
+        self.journal.stopped(run, "failed", self.now)
         self._release(run, None)
         for request in run.requests:
             self._reply(request, Outcome.FAILED, event.cause)
@@ -239,16 +223,8 @@ class Engine:
 
     def _make_ready(self, request: Request) -> None:
         request.ready_since_s = self.now
-        request.key = self._key(request)
-        entry = (request.key, request.arrival_s, request.id)
-        at = bisect_left(self._ready_keys, entry)
-        self._ready_keys.insert(at, entry)
-        self.ready.insert(at, request)
-
-    def _unready(self, request: Request) -> None:
-        at = bisect_left(self._ready_keys, (request.key, request.arrival_s, request.id))
-        del self._ready_keys[at]
-        del self.ready[at]
+        request.key = self._counsel.key(request, self)
+        self._queue.add(request)
 
     def _release(self, run: Run, end_block: int | None, unspent_bytes: float = 0.0) -> None:
         """Free a run's cores; `end_block` is given if it ended at a block's end: its output may stay."""
@@ -264,26 +240,14 @@ class Engine:
 
     def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:
         request.to(_END_STATE[outcome], self.now)
-        self.sink.add(
-            LogRow(
-                self.now,
-                "reply",
-                request.id,
-                request.tenant,
-                request.model,
-                deadline_s=request.deadline_s,
-                isolated_s=request.isolated_s,
-                outcome=outcome.value,
-                reason=reason or None,
-            )
-        )
+        self.journal.replied(request, outcome, reason, self.now)
         del self.requests[request.id]
         self._commands.append(Reply(request, outcome, reason))
 
     def _give_up(self, request: Request, outcome: Outcome, reason: str) -> None:
         run = self.run_of.get(request.id)
         if run is None:
-            self._unready(request)
+            self._queue.remove(request)
             self._reply(request, outcome, reason)
             return
         run.giving_up = (outcome, reason)
@@ -299,9 +263,7 @@ class Engine:
         self._commands.append(Stop(run, how))
 
     def _wake(self, at_s: float) -> None:
-        if at_s not in self._wake_times:
-            self._wake_times.add(at_s)
-            heappush(self._wakes, at_s)
+        if self._alarms.set(at_s):
             self._commands.append(WakeAt(at_s))
 
     # --- decisions ---------------------------------------------------------------------------------
@@ -316,44 +278,17 @@ class Engine:
     def _consult(self) -> None:
         self.decisions += 1
         try:
-            self._apply(self._answer())
+            self._apply(self._counsel.answer(self))
         except PolicyError as error:
-            if not self.forgiving:
+            if not self._counsel.forgiving:
                 raise
             self._fall_back(str(error))
-
-    def _answer(self) -> list[Decision]:
-        try:
-            return answer_of(self)
-        except PolicyError:
-            raise
-        except _RAISED as error:
-            raise PolicyFailed("decide", error) from error
 
     def _fall_back(self, cause: str) -> None:
         self.faults.add(self.now, cause)
         for decision in list(earliest_deadline(self.view)):
             with suppress(BadDecision):  # that core cannot run it, the next one may
                 self._dispatch(decision)
-
-    def _key(self, request: Request) -> tuple[float, ...]:
-        try:
-            return check_key(self.policy.key(request, self.view))
-        except _RAISED as error:
-            self._policy_failed("key", error)
-            return (request.deadline_s,)
-
-    def _tell_finished(self, run: Run) -> None:
-        try:
-            self.policy.on_finish(run, self.now - run.started_s, self.view)
-        except _RAISED as error:
-            self._policy_failed("on_finish", error)
-
-    def _policy_failed(self, method: str, error: BaseException) -> None:
-        failed = error if isinstance(error, PolicyError) else PolicyFailed(method, error)
-        if not self.forgiving:
-            raise failed from error
-        self.faults.add(self.now, str(failed))
 
     def _apply(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:
@@ -379,7 +314,7 @@ class Engine:
         resumed, read_back_bytes = resumption(request, option, cores)
         extra += read_back_bytes
         request.partial = None
-        self._unready(request)
+        self._queue.remove(request)
         request.to(State.RUNNING, self.now)
         run = Run(
             self._next_run_id,
@@ -412,7 +347,7 @@ class Engine:
         for core in cores:
             self.idle.remove(core)
         self.ledger.begin(cores)
-        self._log_run(run, "start", None, run.expected_end_s)
+        self.journal.started(run, self.now)
         self._commands.append(Start(run))
 
     def _rate(self, run: Run) -> float:
@@ -422,59 +357,6 @@ class Engine:
             shares = self.contention.rates([other.bandwidth_bytes_s for other in running.values()])
             self._rates = dict(zip(running, shares, strict=True))
         return self._rates[run.id]
-
-    # --- log ---------------------------------------------------------------------------------------
-
-    def _log_run(self, run: Run, event: str, reason: str | None, expected_end_s: float | None = None) -> None:
-        blocks = run.blocks
-        for request in run.requests:
-            self.sink.add(
-                LogRow(
-                    self.now,
-                    event,
-                    request.id,
-                    request.tenant,
-                    request.model,
-                    run.id,
-                    blocks.start,
-                    blocks.stop,
-                    run.mode,
-                    run.core_names,
-                    None,
-                    request.deadline_s,
-                    None,
-                    expected_end_s,
-                    reason=reason,
-                )
-            )
-
-    def _log_progress(self, run: Run, event: SafePoint) -> None:
-        request = run.request
-        self.sink.add(
-            LogRow(
-                self.now if event.end_s is None else event.end_s,
-                "progress",
-                request.id,
-                request.tenant,
-                request.model,
-                run.id,
-                event.first_block,
-                event.end_block,
-                run.mode,
-                run.core_names,
-                event.start_s,
-                None,
-                None,
-                None,
-                event.share,
-                event.dram_bytes,
-                event.link_bytes,
-                event.energy_pj,
-                event.macs,
-                None,
-                "lost" if event.lost else None,
-            )
-        )
 
 
 def _core_index(core: Core) -> int:

@@ -21,10 +21,9 @@ from typing import Any, Final
 
 from headway.core.engine import Engine
 from headway.core.messages import Arrive, Cancel, Command, Event, Reply, SafePoint, Start, Stop, Tick, WakeAt
-from headway.core.protocols import Executor, LogRow, Skip, Source
+from headway.core.protocols import Executor, Skip, Source
 from headway.core.request import Request, State
 from headway.core.run import How, Outcome
-from headway.core.unsent import log_unsent
 from headway.live.clock import LiveClock
 from headway.live.log_writer import LogWriter
 from headway.live.report import LiveReport
@@ -89,7 +88,7 @@ class LiveDriver:
                     continue
                 self._step(clock.wait(due_s))
             end_s, cpu_s = clock.now(), thread_time() - cpu_before_s
-            engine.sink.add(LogRow(end_s, "end"))
+            engine.journal.ended(end_s)
             log.close()
             return LiveReport(
                 end_s=end_s,
@@ -162,7 +161,7 @@ class LiveDriver:
         reason = f"tenant {request.tenant!r} has {self._queue_limit} requests unanswered already"
         self._rejected += 1
         request.to(State.DROPPED, now)
-        log_unsent(self.engine.sink, request, Outcome.REJECTED, reason, now)
+        self.engine.journal.unsent(request, Outcome.REJECTED, reason, now)
         self._answer(Reply(request, Outcome.REJECTED, reason), now)
 
     def _schedule(self, arrival: Arrive, of_stream: bool) -> None:
@@ -199,7 +198,7 @@ class LiveDriver:
             self._on_reply(reply)
         for caused in self._source.after(reply, now):
             if isinstance(caused, Skip):
-                log_unsent(self.engine.sink, caused.request, Outcome.DROPPED, caused.reason, now)
+                self.engine.journal.unsent(caused.request, Outcome.DROPPED, caused.reason, now)
             elif not self._interrupts_heeded:
                 self._schedule(caused, False)
 
@@ -250,13 +249,13 @@ def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def _logging_behind(engine: Engine) -> Iterator[LogWriter]:
     """Let a thread write the engine's log meanwhile; what was logged stays if the run ends in an error."""
-    sink = engine.sink
+    sink = engine.journal.sink
     writer = LogWriter(sink)
-    engine.sink = writer
+    engine.journal.sink = writer
     try:
         yield writer
     finally:
-        engine.sink = sink
+        engine.journal.sink = sink
         writer.close()
 
 

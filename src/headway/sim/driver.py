@@ -24,7 +24,7 @@ from headway.core.messages import (
     Tick,
     WakeAt,
 )
-from headway.core.protocols import Contention, CostTable, LogRow, Skip, Source
+from headway.core.protocols import Contention, CostTable, Skip, Source
 from headway.core.run import Outcome
 from headway.sim.noise import Noise
 from headway.sim.truth import Active, FluidTruth
@@ -108,7 +108,7 @@ class Simulation:
                 f"the policy has stalled at {self.now:.6f} s: {len(engine.ready)} requests wait,"
                 " nothing runs, no wake is set and no arrival is to come"
             )
-        engine.sink.add(LogRow(self.now, "end"))
+        engine.journal.ended(self.now)
         return self.now
 
     def _count_idle_wake(self, events: Sequence[Event], commands: Sequence[Command]) -> None:
@@ -138,26 +138,9 @@ class Simulation:
                 self._on_reply(command)
             for next_one in self._source.after(command, now):
                 if isinstance(next_one, Skip):
-                    self._log_skip(next_one, now)
+                    self.engine.journal.unsent(next_one.request, Outcome.DROPPED, next_one.reason, now)
                 else:
                     self._push(max(next_one.request.arrival_s, now), _ARRIVAL, next_one, 0)
-
-    def _log_skip(self, skip: Skip, now: float) -> None:
-        request = skip.request
-        for event, outcome in (("arrive", None), ("reply", Outcome.DROPPED.value)):
-            self.engine.sink.add(
-                LogRow(
-                    now,
-                    event,
-                    request.id,
-                    request.tenant,
-                    request.model,
-                    deadline_s=request.deadline_s,
-                    isolated_s=request.isolated_s,
-                    outcome=outcome,
-                    reason=skip.reason if outcome else None,
-                )
-            )
 
     def _push(self, at_s: float, rank: int, what: Active | Arrive | Tick, version: int) -> None:
         self._sequence += 1

@@ -1,0 +1,60 @@
+"""Asking a policy, and what is made of its failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headway.core.checks import PolicyError, PolicyFailed, answer_of, check_key
+from headway.core.fallback import Faults
+from headway.core.messages import Decision
+from headway.core.protocols import Policy
+from headway.core.request import Request
+from headway.core.run import Run
+
+if TYPE_CHECKING:
+    from headway.core.engine import Engine
+
+_RAISED = (Exception, SystemExit)  # what a policy may raise; an exit would end the run as if all was well
+
+
+class Counsel:
+    """A policy behind a guard: whatever it raises becomes a PolicyError that says where.
+
+    With `forgiving`, failures of `key` and `on_finish` are counted in `faults` instead, and the deadline
+    stands in as key.
+    """
+
+    def __init__(self, policy: Policy, *, forgiving: bool) -> None:
+        self.policy = policy
+        self.forgiving = forgiving
+        self.faults = Faults()
+
+    def answer(self, engine: Engine) -> list[Decision]:
+        """All decisions of the policy. Raises PolicyError if it fails, or gives no answer."""
+        try:
+            return answer_of(engine)
+        except PolicyError:
+            raise
+        except _RAISED as error:
+            raise PolicyFailed("decide", error) from error
+
+    def key(self, request: Request, engine: Engine) -> tuple[float, ...]:
+        """The policy's key for a request."""
+        try:
+            return check_key(self.policy.key(request, engine.view))
+        except _RAISED as error:
+            self._failed("key", error, engine.now)
+            return (request.deadline_s,)
+
+    def finished(self, run: Run, engine: Engine) -> None:
+        """Tell the policy that a run is over."""
+        try:
+            self.policy.on_finish(run, engine.now - run.started_s, engine.view)
+        except _RAISED as error:
+            self._failed("on_finish", error, engine.now)
+
+    def _failed(self, method: str, error: BaseException, now: float) -> None:
+        failed = error if isinstance(error, PolicyError) else PolicyFailed(method, error)
+        if not self.forgiving:
+            raise failed from error
+        self.faults.add(now, str(failed))

@@ -1,0 +1,122 @@
+"""The rows of the event log, each written in one place."""
+
+from __future__ import annotations
+
+from headway.core.messages import SafePoint
+from headway.core.protocols import LogRow, Sink
+from headway.core.request import Request
+from headway.core.run import Outcome, Run
+
+
+class Journal:
+    """Writes what happens into a sink. Times are seconds on the driver's clock."""
+
+    __slots__ = ("sink",)
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def arrived(self, request: Request, now: float) -> None:
+        """A request arrives."""
+        self.sink.add(
+            LogRow(
+                now,
+                "arrive",
+                request.id,
+                request.tenant,
+                request.model,
+                deadline_s=request.deadline_s,
+                isolated_s=request.isolated_s,
+            )
+        )
+
+    def replied(self, request: Request, outcome: Outcome, reason: str, now: float) -> None:
+        """A request is over."""
+        self.sink.add(
+            LogRow(
+                now,
+                "reply",
+                request.id,
+                request.tenant,
+                request.model,
+                deadline_s=request.deadline_s,
+                isolated_s=request.isolated_s,
+                outcome=outcome.value,
+                reason=reason or None,
+            )
+        )
+
+    def unsent(self, request: Request, outcome: Outcome, reason: str, now: float) -> None:
+        """A request that no engine ever sees, skipped by its source or refused at the door."""
+        self.arrived(request, now)
+        self.replied(request, outcome, reason, now)
+
+    def started(self, run: Run, now: float) -> None:
+        """A run starts."""
+        self._of_run("start", run, now, None, run.expected_end_s)
+
+    def stopped(self, run: Run, cause: str, now: float) -> None:
+        """A run ended early."""
+        self._of_run("stop", run, now, cause, None)
+
+    def finished(self, run: Run, now: float) -> None:
+        """A run is over."""
+        self._of_run("finish", run, now, None, None)
+
+    def progressed(self, run: Run, point: SafePoint, now: float) -> None:
+        """What a run did since its last safe point. Positional, since there is one for every layer."""
+        request = run.request
+        self.sink.add(
+            LogRow(
+                now if point.end_s is None else point.end_s,
+                "progress",
+                request.id,
+                request.tenant,
+                request.model,
+                run.id,
+                point.first_block,
+                point.end_block,
+                run.mode,
+                run.core_names,
+                point.start_s,
+                None,
+                None,
+                None,
+                point.share,
+                point.dram_bytes,
+                point.link_bytes,
+                point.energy_pj,
+                point.macs,
+                None,
+                "lost" if point.lost else None,
+            )
+        )
+
+    def ended(self, now: float) -> None:
+        """The end of it all."""
+        self.sink.add(LogRow(now, "end"))
+
+    def _of_run(
+        self, event: str, run: Run, now: float, reason: str | None, expected_end_s: float | None
+    ) -> None:
+        blocks = run.blocks
+        for request in run.requests:
+            self.sink.add(
+                LogRow(
+                    now,
+                    event,
+                    request.id,
+                    request.tenant,
+                    request.model,
+                    run.id,
+                    blocks.start,
+                    blocks.stop,
+                    run.mode,
+                    run.core_names,
+                    None,
+                    request.deadline_s,
+                    None,
+                    expected_end_s,
+                    reason=reason,
+                )
+            )
