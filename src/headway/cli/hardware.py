@@ -57,7 +57,7 @@ def _list(as_json: _Json = False) -> None:
 
 
 def _show(
-    hardware: Annotated[str, typer.Argument(help="A preset's name, or the path of a YAML file.")],
+    hardware: Annotated[str, typer.Argument(help="A preset's name, or the path of a .yaml or .cfg file.")],
     as_json: _Json = False,
 ) -> None:
     """Show a hardware description, its source, and what was assumed.

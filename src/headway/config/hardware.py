@@ -21,7 +21,7 @@ from headway.config.quantities import (
     Size,
 )
 from headway.config.validation import Name, Strict, mistake, shown, validate
-from headway.config.yaml_file import Document, Place, parse_yaml, read_yaml
+from headway.config.yaml_file import Document, Place, parse_yaml
 from headway.core.device import Core, Dataflow, Device, Link
 from headway.core.errors import HeadwayError
 
@@ -222,21 +222,26 @@ def preset_names() -> tuple[str, ...]:
 
 
 def hardware_document(name_or_path: str | Path, folder: Path | None = None) -> Document:
-    """The description of a preset or of a YAML file, relative to `folder`, not yet checked."""
+    """The description of a preset or of a file, relative to `folder`, not yet checked.
+
+    A file may be another tool's; see `headway.config.importers.reading`.
+    """
     if isinstance(name_or_path, str) and not _is_path(name_or_path):
         if name_or_path not in _presets():
             near = difflib.get_close_matches(name_or_path, preset_names(), n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise HeadwayError(
                 f"no hardware preset named {shown(name_or_path)}{hint};"
-                f" accepted: {', '.join(preset_names())}, or a path that ends in .yaml"
+                f" accepted: {', '.join(preset_names())}, or a path that ends in .yaml or .cfg"
             )
         return _preset(name_or_path)
-    return read_yaml((folder or Path()) / name_or_path)
+    from headway.config.importers.reading import read_hardware
+
+    return read_hardware((folder or Path()) / name_or_path)
 
 
 def _is_path(text: str) -> bool:
-    return text.endswith((".yaml", ".yml")) or "/" in text or "\\" in text
+    return text.endswith((".yaml", ".yml", ".cfg")) or "/" in text or "\\" in text
 
 
 @cache

@@ -33,7 +33,7 @@ def _admit_references_to_hardware(schema: dict[str, Any]) -> None:
     """Let `hardware` be a preset's name, a path, a description, or a preset with changes."""
     definitions = schema["$defs"]
     name: dict[str, Any] = {
-        "anyOf": [{"enum": list(preset_names())}, {"type": "string", "pattern": r"\.ya?ml$"}]
+        "anyOf": [{"enum": list(preset_names())}, {"type": "string", "pattern": r"\.(ya?ml|cfg)$"}]
     }
     described = [{"$ref": f"#/$defs/{sort}"} for sort in ("Hardware", "LaneHardware")]
     for sort in ("Hardware", "LaneHardware"):

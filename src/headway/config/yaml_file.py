@@ -62,8 +62,8 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
 
-def read_yaml(path: Path, name: str | None = None) -> Document:
-    """Read one YAML document.
+def read_yaml(path: Path, name: str | None = None, *, number_keys: bool = False) -> Document:
+    """Read one YAML document. With `number_keys` a key may be a whole number, and becomes its text.
 
     Raises HeadwayError for a file that is missing or not UTF-8, for bad syntax, a key given twice, a key
     that is not text, and tags beyond plain data.
@@ -75,10 +75,10 @@ def read_yaml(path: Path, name: str | None = None) -> Document:
         raise HeadwayError(f"{name}: not a text file in UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise HeadwayError(f"{name}: {error.strerror or error}") from None
-    return parse_yaml(text, name)
+    return parse_yaml(text, name, number_keys=number_keys)
 
 
-def parse_yaml(text: str, name: str) -> Document:
+def parse_yaml(text: str, name: str, *, number_keys: bool = False) -> Document:
     """The same for text that is already in memory; `name` stands for the file in messages."""
     try:
         loader = _Loader(text)
@@ -93,14 +93,15 @@ def parse_yaml(text: str, name: str) -> Document:
         raise HeadwayError(f"{name}: not usable YAML: nested too deeply") from None
     if node is None:
         raise HeadwayError(f"{name}: the file is empty")
-    return _Builder(loader, name).document(node)
+    return _Builder(loader, name, number_keys).document(node)
 
 
 class _Builder:
     """Turns YAML nodes into plain data and notes their lines."""
 
-    def __init__(self, loader: _Loader, name: str) -> None:
+    def __init__(self, loader: _Loader, name: str, number_keys: bool) -> None:
         self._loader = loader
+        self._key_types = (str, int) if number_keys else str
         self._name = name
         self._lines: dict[Place, int] = {}
         self._open: set[int] = set()
@@ -132,7 +133,7 @@ class _Builder:
         first_lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode) or not isinstance(
-                self._scalar(key_node, place), str
+                self._scalar(key_node, place), self._key_types
             ):
                 raise self._error(
                     key_node, f"{place_text(place) or 'file'}: a key that is not text; put it in quotes"

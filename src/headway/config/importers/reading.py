@@ -1,0 +1,20 @@
+"""Hardware files of every kind: Headway's own, and those of other tools, told by suffix and content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway.config.yaml_file import Document, read_yaml
+
+
+def read_hardware(path: Path) -> Document:
+    """A hardware file in Headway's form, not yet checked; other tools' are converted.
+
+    A `.cfg` is a configuration of SCALE-Sim. Raises HeadwayError for a file that cannot be read, and for a
+    field of another tool that has no counterpart.
+    """
+    if path.suffix.lower() == ".cfg":
+        from headway.config.importers.scalesim_cfg import read_scalesim_cfg
+
+        return read_scalesim_cfg(path)
+    return read_yaml(path)
