@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.core.messages import Arrive, Cancel, Decision, Dispatch, Reply
+from headway.core.messages import Arrive, Cancel, Decision, Dispatch, Reply, Wake
 from headway.core.protocols import Skip, View
 from headway.core.request import Request, State
 from headway.core.run import Outcome, Run
@@ -189,6 +189,19 @@ def test_earliest_deadline_stands_in_for_a_policy_that_fails(
     assert any("earliest deadline stood in" in line for line in report.lines())
     if not isinstance(policy, DispatchesTwice):
         assert [reply.request.id for reply in world.replies] == [1, 2, 0]
+
+
+class WakesItself(Policy):
+    """Asks to be woken again and again and never does anything."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        yield Wake(view.now + 1e-6)
+
+
+def test_a_policy_that_only_has_itself_woken_has_stalled(world: World) -> None:
+    report = world.play(WakesItself(), [world.request(0), world.request(1, within=0.5)])
+    assert [reply.request.id for reply in world.replies] == [1, 0]
+    assert "did nothing" in report.last_faults[0][1]
 
 
 def test_earliest_deadline_counts_nothing_while_the_policy_works(world: World) -> None:

@@ -220,6 +220,29 @@ def test_ctrl_c_drains_reports_and_ends(make_world: Any) -> None:
     assert violations(world) == []
 
 
+class Deaf(NullExecutor):
+    """Its blocks heed no interruption."""
+
+    def _interrupt(self, active: Any) -> None:
+        pass
+
+
+def test_a_third_ctrl_c_ends_a_run_that_heeds_nothing(make_world: Any) -> None:
+    world = make_world(1, {"deaf": (1.5,)})
+
+    def on_reply(reply: Any) -> None:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    executor = Deaf(world.blocks, [[0]])
+    requests = [world.request(0, "deaf"), world.request(1, "deaf", at=0.01, within=0.0)]
+    requests[1].expires_s = 0.02
+    with pytest.raises(KeyboardInterrupt):
+        world.driver("fcfs", requests, executor, WallClock(), on_reply=on_reply).run()
+    executor.close()
+    assert world.outcomes == {1: "dropped"}
+
+
 def test_a_second_ctrl_c_cancels_what_runs(make_world: Any) -> None:
     world = make_world(1, BLOCKS)
     requests = [world.request(0), world.request(1, "stuck"), world.request(2)]

@@ -29,6 +29,7 @@ from headway.live.log_writer import LogWriter
 from headway.live.report import LiveReport
 
 QUEUE_LIMIT: Final = 1000
+MOST_IDLE_WAKES: Final = 10_000
 SWITCH_INTERVAL_S: Final = 0.5e-3
 """How long a thread may keep the interpreter while the driver waits for it; Python's own 5 ms is a block."""
 
@@ -38,7 +39,8 @@ class LiveDriver:
 
     The engine should be forgiving, so that a faulty policy costs decisions, not the run. A tenant with
     `queue_limit` unanswered requests has further ones rejected at once. The first SIGINT, or `interrupt`,
-    ends arrivals, cancels what waits and lets what runs finish; the second cancels that too.
+    ends arrivals, cancels what waits and lets what runs finish; the second cancels that too, and the third
+    is a KeyboardInterrupt, in case a block heeds nothing.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class LiveDriver:
         self._unanswered: Counter[str] = Counter()
         self._interrupts = 0
         self._interrupts_heeded = 0
+        self._idle_wakes = 0
         self._requests = 0
         self._rejected = 0
         self._lag_s = array("d")
@@ -75,7 +78,7 @@ class LiveDriver:
         The engine's times are seconds from the call. The executor must be prepared.
         """
         engine, clock = self.engine, self._clock
-        with _interruptible(self.interrupt), _undisturbed(), _logging_behind(engine) as log:
+        with _interruptible(self._on_signal), _undisturbed(), _logging_behind(engine) as log:
             clock.start()
             self._executor.connect(self._hear, clock)
             cpu_before_s = thread_time()
@@ -84,7 +87,7 @@ class LiveDriver:
             while self._due or engine.requests:
                 due_s = self._next_due_s()
                 if due_s is None and not engine.running:
-                    self._resolve_stall()
+                    self._resolve_stall("no wake is set and no arrival is to come")
                     continue
                 self._step(clock.wait(due_s))
             end_s, cpu_s = clock.now(), thread_time() - cpu_before_s
@@ -118,6 +121,11 @@ class LiveDriver:
         goes_on = isinstance(event, SafePoint) and not event.stopped
         (self._clock.leave if goes_on else self._clock.post)(event)
 
+    def _on_signal(self) -> None:
+        self.interrupt()
+        if self._interrupts > 2:
+            raise KeyboardInterrupt
+
     def _step(self, posted: Sequence[Event]) -> None:
         cpu_before_s = thread_time()
         now = self._clock.now()
@@ -130,7 +138,9 @@ class LiveDriver:
                 heappop(self._wakes)
             events.append(Tick())
         if events:
-            self._carry_out(self.engine.handle(events, now), now)
+            commands = self.engine.handle(events, now)
+            self._carry_out(commands, now)
+            self._count_idle_wake(events, commands)
         self._scheduler_cpu_s += thread_time() - cpu_before_s
 
     def _is_current(self, event: Event) -> bool:
@@ -216,12 +226,19 @@ class LiveDriver:
             self._executor.stop(run, How.KILL)
         return [Cancel(request.id) for request in requests]
 
-    def _resolve_stall(self) -> None:
-        """Requests wait, and nothing will ever make the policy act: earliest deadline does, or none can."""
-        cause = (
-            f"the policy has stalled: {len(self.engine.ready)} requests wait, nothing runs,"
-            " no wake is set and no arrival is to come"
+    def _count_idle_wake(self, events: Sequence[Event], commands: Sequence[Command]) -> None:
+        """A policy that only has itself woken, while requests wait and nothing runs, has stalled too."""
+        acts = any(not isinstance(event, Tick) for event in events) or any(
+            not isinstance(command, WakeAt) for command in commands
         )
+        self._idle_wakes = 0 if acts or self.engine.running else self._idle_wakes + 1
+        if self._idle_wakes >= MOST_IDLE_WAKES and self.engine.requests:
+            self._idle_wakes = 0
+            self._resolve_stall(f"it was woken {MOST_IDLE_WAKES} times in a row and did nothing")
+
+    def _resolve_stall(self, why: str) -> None:
+        """Requests wait, and nothing will ever make the policy act: earliest deadline does, or none can."""
+        cause = f"the policy has stalled: {len(self.engine.ready)} requests wait, nothing runs, {why}"
         now = self._clock.now()
         self._carry_out(self.engine.fall_back(cause, now), now)
         if not self.engine.running:
