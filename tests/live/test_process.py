@@ -214,6 +214,19 @@ def test_outputs_are_the_models_own(make_world: Any, prepared: PreparedModel, se
         assert all(np.array_equal(results[id][name], value) for name, value in expected.items())
 
 
+def test_inputs_that_cannot_be_made_fail_their_request_only(make_world: Any, prepared: PreparedModel) -> None:
+    world = make_world(1, {"m": (1e-3,)})
+
+    def inputs(request: Any) -> Any:
+        return prepared.sample() if request.id else {}["missing"]
+
+    executor = ProcessExecutor(OnnxRuntimeLanes({"m": split(prepared, ())}, LANES[:1]), inputs=inputs)
+    world.driver("fcfs", [world.request(0, "m"), world.request(1, "m")], executor, WallClock()).run()
+    executor.close()
+    assert world.outcomes == {0: "failed", 1: "done"}
+    assert world.reasons[0] == "its inputs: KeyError: 'missing'"
+
+
 def test_lanes_without_inputs_are_refused() -> None:
     with pytest.raises(HeadwayError, match="need inputs"):
         ProcessExecutor(OnnxRuntimeLanes({}, LANES))

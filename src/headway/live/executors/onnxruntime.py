@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headway.core.device import Core
 from headway.core.errors import HeadwayError
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from headway.models.block_sessions import BlockSessions
     from headway.models.boundary_buffers import Buffers
     from headway.models.chain import SplitModel
+
+TIMEOUT_S: Final = 10.0
+"""Thousands of times what a block should take, so that only a model that hangs or loops gets there."""
 
 InputSource = Callable[[Request], Mapping[str, Any]]
 """The input tensors of a request, by name. Arrays are bound, not copied, until the request is over."""
@@ -53,7 +56,7 @@ class OnnxRuntimeExecutor(LaneExecutor):
         inputs: of each request.
         on_result: takes the outputs; without it they are made and thrown away.
         timeout_s: a block that takes longer is terminated between two of its operators, and its request
-            failed.
+            failed; None waits for ever.
         pin: as for LaneExecutor.
     """
 
@@ -64,7 +67,7 @@ class OnnxRuntimeExecutor(LaneExecutor):
         inputs: InputSource,
         *,
         on_result: OnResult | None = None,
-        timeout_s: float | None = None,
+        timeout_s: float | None = TIMEOUT_S,
         pin: bool = True,
     ) -> None:
         super().__init__(lanes, timeout_s=timeout_s, pin=pin)

@@ -26,7 +26,7 @@ from headway.core.protocols import Clock, Executor
 from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.live.executors.null import NullExecutor
-from headway.live.executors.onnxruntime import InputSource, OnnxRuntimeExecutor, OnResult
+from headway.live.executors.onnxruntime import TIMEOUT_S, InputSource, OnnxRuntimeExecutor, OnResult
 from headway.live.executors.tensors import TensorReader, TensorWriter, Ticket, shared_folder
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ Make = Callable[[InputSource | None, OnResult | None], Executor]
 """Makes the executor in the child, given where inputs come from and results go; it must be picklable."""
 
 MOST_FAILED_STARTS: Final = 3
+HANG_S: Final = 3 * TIMEOUT_S
+"""Time enough for a block to be terminated there; a kernel that does not heed it ends with its process."""
+
 _PROGRAM: Final = "from headway.live.executors.child import main; main()"
 _BROKEN: Final = "the lanes' process does not start any more"
 _CLOSE_WAIT_S: Final = 5.0
@@ -65,12 +68,11 @@ class ProcessExecutor:
         *,
         inputs: InputSource | None = None,
         on_result: OnResult | None = None,
-        hang_s: float | None = None,
+        hang_s: float | None = HANG_S,
     ) -> None:
         self._make = make
         self._inputs = inputs
         self._on_result = on_result
-        self._hang_s = hang_s
         self._folder = tempfile.TemporaryDirectory(prefix="headway-", dir=shared_folder())
         self._writer = TensorWriter(Path(self._folder.name), "inputs")
         self._reader = TensorReader(Path(self._folder.name))
@@ -143,7 +145,11 @@ class ProcessExecutor:
                 return
             _, ticket = self._requests.get(request.id, (request, None))
             if ticket is None and self._inputs is not None:
-                ticket = self._writer.write(self._inputs(request))
+                try:
+                    ticket = self._writer.write(self._inputs(request))
+                except Exception as error:
+                    self._post(Failed(run.id, f"its inputs: {type(error).__name__}: {error}"))
+                    return
             self._requests[request.id] = (request, ticket)
             self._in_flight[run.id] = (run, perf_counter())
             self._send("start", _slim(run), ticket)
@@ -288,7 +294,7 @@ class OnnxRuntimeLanes:
     models: Mapping[str, SplitModel]
     lanes: Sequence[Sequence[int]]
     replay: InputSource | None = None
-    timeout_s: float | None = None
+    timeout_s: float | None = TIMEOUT_S
     pin: bool = True
 
     def __call__(self, inputs: InputSource | None, on_result: OnResult | None) -> Executor:
