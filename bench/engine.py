@@ -4,7 +4,7 @@ Four models of 16 to 54 layers arrive by Poisson at utilisation 0.5, 0.9 and 1.1
 estimates, noise and contention on. SimPy gets the same requests: one process each, a priority resource
 with as many places as there are cores, one timeout per layer. A process takes its place anew for every
 layer, so that an earlier deadline gets in at the end of a layer, as under our edf; without log, estimates,
-noise and contention. Both see the same arrival times and layer times. Prints a markdown table with medians over interleaved repeats, and the machine.
+noise and contention. Both see the same arrival times and layer times. Times are processor time. Prints a markdown table with medians over interleaved repeats, and the machine.
 
     .venv/bin/python bench/engine.py [--requests 3000] [--repeats 5] [--policy edf]
 """
@@ -71,20 +71,20 @@ def run_simpy(prepared: wiring.Prepared) -> tuple[int, float]:
                 yield environment.timeout(seconds)
             count += 1
 
-    begin = time.perf_counter()
+    begin = time.process_time()
     environment = simpy.Environment()
     resource = simpy.PriorityResource(environment, capacity=len(prepared.device.cores))
     for request in arrivals:
         environment.process(one(environment, resource, request))
     environment.run()
-    return count, time.perf_counter() - begin
+    return count, time.process_time() - begin
 
 
 def run_headway(prepared: wiring.Prepared, policy: str) -> tuple[int, float]:
     """Layers run and seconds taken by Headway, from arrivals to the log in memory."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     log = wiring.simulate(prepared, policy)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     rows = log.where("progress")
     return int((log.integers("end_block")[rows] - log.integers("first_block")[rows]).sum()), seconds
 

@@ -94,6 +94,10 @@ class Option:
     spill_bytes: float = 0.0
     drain_s: float = 0.0
 
+    def __hash__(self) -> int:
+        # What was asked for tells options of a table apart, and hashing every cost takes longer than that.
+        return hash((self.mode, self.first, self.end, self.kinds, self.cuts, self.band_rows))
+
     def seconds(self, bandwidth_bytes_s: float) -> float:
         """Latency when the run gets that much memory bandwidth."""
         return self.fixed_s + max(self.compute_s, self.dram_bytes / bandwidth_bytes_s)

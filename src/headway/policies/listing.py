@@ -49,7 +49,8 @@ class ListPolicy(Policy):
                 yield Drop(request, "cannot meet its deadline any more")
             else:
                 waiting.append(request)
-        share = fair_share(len(waiting) + len(view.running), view)
+        adaptive = self.width is Width.ADAPTIVE
+        share = fair_share(len(waiting) + len(view.running), view) if adaptive else 1
         while waiting and idle:
             run = self.start(waiting[0], idle, share, view)
             if run is None:
@@ -57,7 +58,7 @@ class ListPolicy(Policy):
             del waiting[0]
             idle = [core for core in idle if core not in run.cores]
             yield run
-        if self.preemptive:
+        if self.preemptive and (waiting or adaptive):
             yield from self.preempt(waiting, idle, view)
 
     def start(self, request: Request, idle: list[Core], share: int, view: View) -> Dispatch | None:
@@ -124,8 +125,9 @@ class ListPolicy(Policy):
     def preempt(self, waiting: list[Request], idle: list[Core], view: View) -> Iterator[Decision]:
         """Stop those running requests that sort after waiting ones, at the end of their block; and those
         that should go on in another width."""
-        victims = [run for run in view.running if run.stopping is None]
-        freed = sum(run.stopping is not None for run in view.running)
+        running = view.running
+        victims = [run for run in running if run.stopping is None]
+        freed = len(running) - len(victims)
         victims.sort(key=lambda run: run.request.key, reverse=True)
         stopped = []
         for request, run in zip(waiting[freed:], victims, strict=False):

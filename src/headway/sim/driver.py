@@ -99,7 +99,10 @@ class Simulation:
                 continue
             self.now = now
             commands: Sequence[Command] = engine.handle(events, now)
-            self._count_idle_wake(events, commands)
+            if isinstance(events[0], Tick):  # ticks come after all else of their instant
+                self._count_idle_wake(commands)
+            else:
+                self._idle_wakes = 0
             for command in commands:
                 self._carry_out(command, now)
             truth.settle(now)
@@ -111,11 +114,10 @@ class Simulation:
         engine.journal.ended(self.now)
         return self.now
 
-    def _count_idle_wake(self, events: Sequence[Event], commands: Sequence[Command]) -> None:
+    def _count_idle_wake(self, commands: Sequence[Command]) -> None:
         """A policy that is woken again and again and never does anything would keep virtual time busy
         forever."""
-        # Ticks come after all else of their instant, so the first event tells of what kind it was.
-        if not isinstance(events[0], Tick) or any(not isinstance(command, WakeAt) for command in commands):
+        if any(not isinstance(command, WakeAt) for command in commands):
             self._idle_wakes = 0
             return
         self._idle_wakes += 1
@@ -147,7 +149,8 @@ class Simulation:
         heappush(self._heap, (at_s, rank, self._sequence, what, version))
 
     def _push_end(self, at_s: float, active: Active, version: int) -> None:
-        self._push(at_s, _SEGMENT_END, active, version)
+        self._sequence += 1
+        heappush(self._heap, (at_s, _SEGMENT_END, self._sequence, active, version))
 
     def _push_next_arrival(self) -> None:
         """Keep exactly one arrival of the open-loop stream in the heap (marked by version 1)."""

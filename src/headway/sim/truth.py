@@ -134,7 +134,6 @@ class FluidTruth:
 
         None if it stopped and has something to write back first.
         """
-        self._advance(active, now)
         segment = active.segments[active.at]
         run = active.run
         if active.point is not None:
@@ -160,7 +159,8 @@ class FluidTruth:
             share,
             stopped,
             early and active.stop is How.KILL,  # one that comes at the very end finds the block done
-            unspent_bytes=active.saved_bytes,
+            None,
+            active.saved_bytes,
         )
         if stopped:
             write_bytes = self._write_back_bytes(active, early)
