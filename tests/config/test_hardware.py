@@ -194,8 +194,8 @@ def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
         ),
         (
             "    vector_lanes: 8",
-            "    unrolling: {K: 8}",
-            "15: cores[1].unrolling: unknown key; accepted: name, count",
+            "    flavour: {K: 8}",
+            "15: cores[1].flavour: unknown key; accepted: name, count",
         ),
         ("operand_bits", "operandbits", "2: operandbits: unknown key (did you mean 'operand_bits'?)"),
         ("sram: 384 KiB", "sram: 2 MHz", "14: cores[1].sram: found '2 MHz': 'MHz' is no unit of a size"),

@@ -131,13 +131,14 @@ def _print(description: Hardware) -> None:
         names = list(group.names)
         table.add_row(
             names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}",
-            f"{group.array.rows}x{group.array.columns}",
-            group.dataflow,
+            " ".join(f"{loop} {factor}" for axis in group.axes for loop, factor in axis.items())
+            or f"{group.rows}x{group.columns}",
+            group.dataflow or "mapped",
             core["clock"],
-            core["sram"],
+            core.get("sram", f"{group.core(0, group.name, group.name).sram_bytes / 2**20:.3g} MiB"),
             str(group.lanes),
             core["energy"]["mac"],
-            core["energy"]["sram"],
+            core["energy"]["sram"] if group.memories is None else "by memory",
         )
     facts = {
         "peak": f"{summary['peak_macs_s'] / 1e12:.4g} TMAC/s",

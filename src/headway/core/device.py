@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from headway.core.hierarchy import Hierarchy
+
 
 class Dataflow(StrEnum):
     """Which operand stays in the array while the others move (SCALE-Sim's names)."""
@@ -26,6 +28,10 @@ class Core:
     operations per cycle the core does outside the array. Energies are pJ per multiply-accumulate and per
     byte read or written.
 
+    A core with a `hierarchy` is described explicitly: which loops its array unrolls, and its memories. Its
+    costs come from mappings on them; `rows` are then the units along the loops that are summed over,
+    `columns` the others, and `sram_bytes` is what its topmost memories hold.
+
     A lane is `threads` threads of a processor that run one block at a time. It has no array, and only
     measured times: its other numbers are zero and mean nothing. `threads` is zero for a core.
     """
@@ -43,6 +49,7 @@ class Core:
     sram_energy_pj_per_byte: float
     double_buffered: bool = True
     threads: int = 0
+    hierarchy: Hierarchy | None = None
 
     @classmethod
     def lane(cls, index: int, threads: int) -> Core:

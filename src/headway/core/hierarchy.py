@@ -68,9 +68,9 @@ class Memory:
 class Hierarchy:
     """Array axes and memories, from the registers upwards.
 
-    An axis unrolls one or more loop dimensions by a factor each. Partial sums have `partial_bits`. The topmost
-    level of each operand is the last memory in the list that serves it. Along `systolic` axes data pass from
-    unit to unit, so that the last results leave the array a cycle per unit later.
+    An axis unrolls one or more loop dimensions by a factor each. Partial sums have `partial_bits`. The
+    topmost level of each operand is the last memory in the list that serves it. Along `systolic` axes data
+    pass from unit to unit, so that the last results leave the array a cycle per unit later.
     """
 
     axes: tuple[tuple[tuple[str, int], ...], ...]
@@ -99,21 +99,26 @@ class Hierarchy:
 
     @cached_property
     def top_bytes(self) -> int:
-        """Capacity of all memories that are the topmost one of some operand, in bytes."""
-        tops = {levels[-1] for levels in self.levels.values() if levels}
-        return int(sum(self.memories[top].bits for top in tops) // 8)
+        """Capacity in bytes of the memories that are some operand's topmost and serve the whole array.
+
+        Weights that come from DRAM straight into registers of the units have none.
+        """
+        tops = {self.levels[operand][-1] for operand in OPERANDS}
+        whole = len(self.axes)
+        return int(sum(self.memories[top].bits for top in tops if len(self.memories[top].axes) == whole) // 8)
 
     def under(self, memory: Memory) -> Hierarchy:
         """The same with one more memory on top."""
         return replace(self, memories=(*self.memories, memory))
 
 
-def main_memory(bits_per_cycle: float, read_pj: float, write_pj: float, axes: int) -> Memory:
-    """DRAM without bounds behind one port for reads and writes of all operands; energies per port width."""
-    serves = tuple(
-        (operand, move)
-        for operand, moves in (("I", (Move.FEED,)), ("W", (Move.FEED,)), ("O", (Move.FEED, Move.STORE)))
-        for move in moves
-    )
-    port = Port(bits_per_cycle, bits_per_cycle, serves)
-    return Memory("dram", float("inf"), OPERANDS, (port,), tuple(range(axes)), read_pj, write_pj)
+BURST_BITS = 64
+"""The least that is read from or written to DRAM at once."""
+
+
+def main_memory(bits_per_cycle: float, pj_per_bit: float, axes: int) -> Memory:
+    """DRAM without bounds behind one port for reads and writes of all operands of an array of `axes` axes."""
+    serves = (("I", Move.FEED), ("W", Move.FEED), ("O", Move.STORE), ("O", Move.FEED))
+    port = Port(bits_per_cycle, BURST_BITS, serves)
+    access_pj = bits_per_cycle * pj_per_bit
+    return Memory("dram", float("inf"), OPERANDS, (port,), tuple(range(axes)), access_pj, access_pj)

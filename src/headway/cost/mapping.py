@@ -1,0 +1,202 @@
+"""What temporal mappings cost on a core: latency in terms, words per memory level, energy. All rows at once.
+
+Source: ZigZag's latency model (Mei et al., "A Uniform Latency Model for DNN Accelerators with Diverse
+Architectures and Dataflows", DATE 2022) as cost-model.md section 3 has it, with two ways to count the
+overlap of loads with computation (docs/costs.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from headway.core.hierarchy import Hierarchy, Memory, Move, Port
+from headway.cost.arrays import Floats
+from headway.cost.nest import Batch
+from headway.cost.operand import OperandData
+from headway.cost.ports import Activity, onload_cycles, port_stall, unhidden
+
+Overlap = Literal["physical", "zigzag"]
+
+
+class Flow(NamedTuple):
+    """Identifies data that pass a memory: operand, level of the operand (0 is the lowest), move."""
+
+    operand: str
+    level: int
+    move: Move
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of the rows of a batch: arrays [n], in cycles and pJ.
+
+    `words` counts accesses of a port's full width per flow, `energy_pj` what they take. The latency is
+    compute + stall + onload + offload.
+    """
+
+    compute: Floats
+    stall: Floats
+    onload: Floats
+    offload: Floats
+    mac_count: Floats
+    words: dict[Flow, Floats] = field(default_factory=dict)
+    energy_pj: dict[Flow, Floats] = field(default_factory=dict)
+
+    @property
+    def latency(self) -> Floats:
+        """Cycles from the first word loaded to the last one stored."""
+        return self.compute + self.stall + self.onload + self.offload
+
+    @property
+    def memory_pj(self) -> Floats:
+        """Energy of all memory accesses."""
+        return sum(self.energy_pj.values(), np.zeros(len(self.compute)))
+
+
+def evaluate(batch: Batch, hierarchy: Hierarchy, overlap: Overlap = "physical") -> Costs:
+    """The costs of every row. The cuts of the batch must be there, and fit (see `allocation`).
+
+    `overlap="zigzag"` copies the peer: transfers in whole cycles, a first tile that is loaded before the
+    computation starts, one-shot transfers that borrow idle cycles of the port. The default is never faster
+    than the bytes over any port: a transfer has its window in every period, the first and the last included,
+    ports are busy for what passes them, and only one array's worth is waited for at either end.
+    """
+    if overlap not in ("physical", "zigzag"):
+        raise ValueError(f'overlap is "physical" or "zigzag", not {overlap!r}')
+    copied = overlap == "zigzag"
+    parts = [OperandData.of(batch, hierarchy, operand) for operand in batch.operands]
+    total = np.prod(batch.sizes, axis=1)
+    _double_buffers(parts, hierarchy)
+    flows: dict[Flow, Activity] = {}
+    words: dict[Flow, Floats] = {}
+    energy: dict[Flow, Floats] = {}
+    for part in parts:
+        for level, position in enumerate(part.levels):
+            memory = hierarchy.memories[position]
+            for move, below, partial in part.moves(level):
+                flow = Flow(part.name, level, move)
+                port = memory.port_of(part.name, move)
+                activity = part.activity(level, below, partial, port, total, copied)
+                flows[flow] = activity
+                counted = part.words(level, below, partial, port, total, copied)
+                words[flow] = counted
+                writes = move in (Move.FILL, Move.STORE)
+                energy[flow] = counted * (memory.write_pj if writes else memory.read_pj)
+    stall = np.zeros(len(batch))
+    busy = np.zeros(len(batch))
+    for position, memory in enumerate(hierarchy.memories):
+        for port in memory.ports:
+            here = _through(flows, parts, position, port)
+            if here:
+                np.maximum(stall, port_stall(here, total, copied), out=stall)
+                if not copied:
+                    np.maximum(busy, sum((a.real * a.repeats for a in here), np.zeros(len(batch))), out=busy)
+    if not copied:
+        stall = np.maximum(stall, busy - total)
+    first: dict[Flow, Floats] = {}
+    for position, memory in enumerate(hierarchy.memories):
+        for port in memory.ports:
+            if ends := _ends(flows, parts, position, port):
+                first.update(unhidden(ends, port.bits, total + stall, copied))
+    onload = onload_cycles(first, _input_links(parts, hierarchy), len(batch))
+    offload = _offload(first, parts, len(batch)) + _drain(batch, hierarchy)
+    return Costs(total, stall, onload, offload, batch.macs, words, energy)
+
+
+def _double_buffers(parts: list[OperandData], hierarchy: Hierarchy) -> None:
+    """Whether each operand can be written at each level while what is there is used.
+
+    It can if the level is at most half full, or if there is as much room left as the operand needs; the
+    first operand to take such room has it.
+    """
+    own: dict[tuple[str, int], Floats] = {}
+    full: dict[int, Floats] = {}
+    for part in parts:
+        for level, position in enumerate(part.levels):
+            memory: Memory = hierarchy.memories[position]
+            own[part.name, level] = part.effective_bits(level + 1) / memory.bits
+            full[position] = full.get(position, np.zeros(len(part.batch))) + own[part.name, level]
+    for part in parts:
+        part.double = [np.zeros(len(part.batch), dtype=bool)]
+        for level, position in enumerate(part.levels):
+            half = full[position] <= 0.5
+            room = ~half & (own[part.name, level] <= 1 - full[position])
+            full[position] = full[position] + np.where(room, own[part.name, level], 0.0)
+            part.double.append(half | room)
+
+
+def _through(
+    flows: dict[Flow, Activity], parts: list[OperandData], position: int, port: Port
+) -> list[Activity]:
+    """What passes a port."""
+    found = []
+    for part in parts:
+        if position in part.levels:
+            level = part.levels.index(position)
+            for operand, move in port.serves:
+                if operand == part.name and (flow := Flow(operand, level, move)) in flows:
+                    found.append(flows[flow])
+    return found
+
+
+def _ends(
+    flows: dict[Flow, Activity], parts: list[OperandData], position: int, port: Port
+) -> dict[Flow, Activity]:
+    """What passes a port before the first and after the last operation: all but partial sums on their way."""
+    found = {}
+    for operand, move in port.serves:
+        for part in parts:
+            if part.name == operand and position in part.levels:
+                flow = Flow(operand, part.levels.index(position), move)
+                if flow in flows and not (operand == "O" and move in (Move.FEED, Move.FILL)):
+                    found[flow] = flows[flow]
+    return found
+
+
+def _input_links(
+    parts: list[OperandData], hierarchy: Hierarchy
+) -> dict[str, list[tuple[Flow, Flow, bool, bool]]]:
+    """For each input the transfers between neighbouring levels: both ends, and whether their ports are
+    shared by both inputs.
+    """
+    links: dict[str, list[tuple[Flow, Flow, bool, bool]]] = {}
+    for part in parts:
+        if part.name == "O":
+            continue
+        links[part.name] = []
+        for level in range(len(part.levels) - 1):
+            ends = (Flow(part.name, level, Move.FILL), Flow(part.name, level + 1, Move.FEED))
+            shared = [
+                {"W", "I"}
+                <= {
+                    operand
+                    for operand, _ in hierarchy.memories[part.levels[flow.level]]
+                    .port_of(part.name, flow.move)
+                    .serves
+                }
+                for flow in ends
+            ]
+            links[part.name].append((*ends, shared[0], shared[1]))
+    return links
+
+
+def _offload(first: dict[Flow, Floats], parts: list[OperandData], count: int) -> Floats:
+    """The last outputs on their way up, level after level."""
+    total = np.zeros(count)
+    for part in parts:
+        if part.name == "O":
+            for level in range(len(part.levels) - 1):
+                drain, store = Flow("O", level, Move.DRAIN), Flow("O", level + 1, Move.STORE)
+                total = total + np.maximum(first[drain], first[store])
+    return total
+
+
+def _drain(batch: Batch, hierarchy: Hierarchy) -> Floats:
+    """Cycles that the last results take through systolic axes: one less than the units in use, per axis."""
+    cycles = np.zeros(len(batch))
+    for axis in hierarchy.systolic:
+        cycles = cycles + np.maximum(0.0, np.ceil(np.prod(batch.exact[:, axis, :], axis=1) - 1e-9) - 1)
+    return cycles

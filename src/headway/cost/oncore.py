@@ -1,0 +1,141 @@
+"""Cycles and energy of many nests inside a core, without DRAM: what tables of costs are made of.
+
+The topmost memory of each operand holds whatever it is given; that it does not is the business of the DRAM
+traffic (`layer`, `fused`), which a table counts and times apart. So more SRAM or DRAM bandwidth changes
+nothing here, and more ports, units or clock only shorten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+
+from headway.core.hierarchy import Hierarchy, Memory
+from headway.cost.arrays import Bools, Floats, Longs
+from headway.cost.mapping import evaluate
+from headway.cost.nest import AT, DIMS, Batch, spreads, touched
+from headway.cost.orders import allocated, block_orders
+
+COLUMNS = DIMS + 6
+"""Columns of a nest as a row of numbers: sizes, strides y, x, dilations y, x, input rows and columns."""
+
+_MOST_ROWS = 40_000  # of one evaluation, to bound memory
+
+
+@dataclass
+class _Known:
+    """Nests priced so far on a hierarchy: row of numbers -> cycles, pJ."""
+
+    costs: dict[bytes, tuple[float, float]] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=64)
+def _known(hierarchy: Hierarchy, bits: tuple[float, float, float]) -> _Known:
+    return _Known()
+
+
+def oncore_costs(
+    nests: Longs, hierarchy: Hierarchy, bits: tuple[float, float, float]
+) -> tuple[Floats, Floats]:
+    """Cycles and pJ of memory accesses of each nest [n, COLUMNS] under its fastest mapping of those tried."""
+    known = _known(hierarchy, bits)
+    rows, where = np.unique(np.ascontiguousarray(nests), axis=0, return_inverse=True)
+    keys = [row.tobytes() for row in rows]
+    missing = [index for index, key in enumerate(keys) if key not in known.costs]
+    if missing:
+        if len(known.costs) + len(missing) > 200_000:
+            known.costs.clear()
+            missing = list(range(len(rows)))
+        for key, cycles, energy in zip(
+            (keys[index] for index in missing),
+            *(each.tolist() for each in _best(rows[missing], hierarchy, bits)),
+            strict=True,
+        ):
+            known.costs[key] = (cycles, energy)
+    found = np.array([known.costs[key] for key in keys])
+    return found[where.ravel(), 0], found[where.ravel(), 1]
+
+
+def _best(rows: Longs, hierarchy: Hierarchy, bits: tuple[float, float, float]) -> tuple[Floats, Floats]:
+    cycles, energy = np.zeros(len(rows)), np.zeros(len(rows))
+    grouped = rows[:, AT["G"]] > 1
+    for has_groups in (False, True):
+        orders = block_orders(has_groups)
+        chosen = np.flatnonzero(grouped == has_groups)
+        step = max(1, _MOST_ROWS // len(orders))
+        for start in range(0, len(chosen), step):
+            part = chosen[start : start + step]
+            cycles[part], energy[part] = _evaluated(rows[part], orders, unbounded(hierarchy), bits)
+    return cycles, energy
+
+
+def _evaluated(
+    rows: Longs, orders: Longs, hierarchy: Hierarchy, bits: tuple[float, float, float]
+) -> tuple[Floats, Floats]:
+    sizes = folded(rows[:, :DIMS], hierarchy)
+    exact, whole, temporal = spreads(sizes, hierarchy)
+    count, tried = len(rows), len(orders)
+    strides = rows[:, DIMS : DIMS + 4].astype(np.float64)
+    extent = sizes.astype(np.float64)
+    limits = np.stack(
+        [
+            np.minimum(
+                rows[:, DIMS + 4 + axis],
+                touched(extent[:, AT[out]], extent[:, AT[tap]], strides[:, axis], strides[:, 2 + axis]),
+            )
+            for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX")))
+        ],
+        axis=1,
+    )
+
+    def repeated(values: Floats) -> Floats:
+        return np.repeat(values, tried, axis=0)
+
+    batch = Batch(
+        loops=np.tile(orders, (count, 1)),
+        sizes=temporal[:, orders].reshape(count * tried, DIMS).astype(np.float64),
+        exact=repeated(exact),
+        whole=repeated(whole),
+        strides=repeated(strides),
+        limits=repeated(limits),
+        bits=np.tile(np.array(bits, dtype=np.float64), (count * tried, 1)),
+        macs=repeated(np.prod(extent, axis=1)),
+        operands=("O", "W", "I"),
+        cuts={},
+    )
+    batch, fits = allocated(batch, hierarchy)
+    costs = evaluate(batch, hierarchy)
+    latency = np.where(fits, costs.latency, np.inf).reshape(count, tried)
+    fastest = latency <= latency.min(axis=1, keepdims=True) * (1 + 1e-12)
+    energy = np.where(fastest, costs.memory_pj.reshape(count, tried), np.inf)
+    best = np.argmin(energy, axis=1)
+    return latency.min(axis=1), energy[np.arange(count), best]
+
+
+def folded(sizes: Longs, hierarchy: Hierarchy) -> Longs:
+    """Matrix products on arrays that unroll output columns: rows become rows and columns of a map."""
+    wide = 1
+    for axis in hierarchy.axes:
+        for name, factor in axis:
+            wide *= factor if name == "OX" else 1
+    alone: Bools = (sizes[:, AT["OX"]] == 1) & (sizes[:, AT["FX"]] == 1) & (sizes[:, AT["FY"]] == 1)
+    columns = np.where(alone, np.minimum(wide, sizes[:, AT["OY"]]), sizes[:, AT["OX"]])
+    changed = sizes.copy()
+    changed[:, AT["OY"]] = np.where(alone, -(-sizes[:, AT["OY"]] // columns), sizes[:, AT["OY"]])
+    changed[:, AT["OX"]] = columns
+    return changed
+
+
+@lru_cache(maxsize=64)
+def unbounded(hierarchy: Hierarchy) -> Hierarchy:
+    """The hierarchy with topmost memories that hold anything."""
+    tops = {levels[-1] for levels in hierarchy.levels.values() if levels}
+
+    def grown(position: int, memory: Memory) -> Memory:
+        return replace(memory, bits=float("inf")) if position in tops else memory
+
+    return replace(
+        hierarchy, memories=tuple(grown(position, each) for position, each in enumerate(hierarchy.memories))
+    )

@@ -1,0 +1,234 @@
+"""One operand of a batch of mappings: its data at each memory level, and its transfers between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headway.core.hierarchy import Hierarchy, Move, Port
+from headway.cost.arrays import Bools, Floats, Longs
+from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, elements, extents
+from headway.cost.ports import Activity
+
+_UNRELATED_RELEVANT = {"W": "GKC", "I": "BGC", "O": "BGK"}  # relevant, and part of no row window
+
+
+class OperandData:
+    """One operand of a batch: data and cycles below each of its memory levels. Arrays are [n].
+
+    Index 0 of the lists is the array itself, index m + 1 one instance of memory level m.
+    """
+
+    def __init__(self, name: str, batch: Batch, levels: tuple[int, ...]) -> None:
+        self.name = name
+        self.batch = batch
+        self.levels = levels
+        self.data: list[Floats] = []  # elements in one instance, latency's count (whole units)
+        self.exact: list[Floats] = []  # the same with fractional units, for words
+        self.cycles: list[Floats] = []
+        self.top_relevant: list[Floats] = []
+        self.top_irrelevant: list[Floats] = []
+        self.partial: list[Bools] = []  # whether sums are still incomplete there
+        self.boost: list[Floats] = []  # instances fed with different data by one instance of the level above
+        self.exact_boost: list[Floats] = []
+        self.units: list[Floats] = []  # instances in use
+        self.exact_unique: list[Floats] = []
+        self.unique: list[Floats] = []
+        self.above: list[Floats] = []  # irrelevant temporal iterations above
+        self.double: list[Bools] = []
+        self.value_bits = batch.bits[:, "WIO".index(name)]
+        self.partial_bits = self.value_bits
+
+    @classmethod
+    def of(cls, batch: Batch, hierarchy: Hierarchy, name: str) -> OperandData:
+        """Everything that the moves of the operand follow from."""
+        part = cls(name, batch, hierarchy.levels[name])
+        if name == "O":
+            part.partial_bits = np.full(len(batch), float(hierarchy.partial_bits))
+        irrelevant = np.isin(batch.loops, [AT[dim] for dim in IRRELEVANT[name]]) | (batch.sizes == 1)
+        relevant = np.isin(batch.loops, [AT[dim] for dim in _relevant(name)]) | (batch.sizes == 1)
+        bottom = np.zeros(len(batch), dtype=np.int64)
+        # An input that the innermost loops leave as it is stays in the array and is not read again.
+        cuts = [bottom if name == "O" else _merged(irrelevant, bottom)]
+        width = batch.loops.shape[1]
+        for level in range(len(part.levels) - 1):
+            cuts.append(np.maximum(_merged(irrelevant, batch.cuts[name][:, level]), cuts[-1]))
+        cuts.append(np.full(len(batch), width, dtype=np.int64))
+        extent = extents(batch)
+        rows = np.arange(len(batch))
+        cumulative, reused = _products(batch.sizes), _products(np.where(irrelevant, batch.sizes, 1.0))
+        part.cycles = [cumulative[rows, cut] for cut in cuts]
+        part.above = [reused[:, -1] / reused[rows, cut] for cut in cuts]
+        for below, cut in zip((bottom, bottom, *cuts[1:]), (bottom, *cuts[1:]), strict=False):
+            part.top_relevant.append(_run(batch.sizes, relevant, below, cut))
+            part.top_irrelevant.append(_run(batch.sizes, irrelevant, below, cut))
+        part._lay_out(hierarchy, cuts, extent, rows)
+        return part
+
+    def _lay_out(self, hierarchy: Hierarchy, cuts: list[Longs], extent: Floats, rows: Longs) -> None:
+        """Data per instance, instances, and how many of them get different data, at every level."""
+        batch, name = self.batch, self.name
+        served: list[list[int]] = [[]]
+        seen: set[int] = set()
+        groups: list[list[int]] = []
+        for position in self.levels:
+            new = [axis for axis in hierarchy.memories[position].axes if axis not in seen]
+            seen.update(new)
+            groups.append(new)
+        groups.append([axis for axis in range(len(hierarchy.axes)) if axis not in seen])
+        for group in groups:
+            served.append(served[-1] + group)
+        below: list[tuple[Floats, Floats]] = []  # spatial extents served by levels below, whole and exact
+        for inside in served:
+            pair = tuple(
+                np.prod(values[:, inside, :], axis=1) if inside else np.ones((len(batch), DIMS))
+                for values in (batch.whole, batch.exact)
+            )
+            below.append((pair[0], pair[1]))
+        ir = [AT[dim] for dim in IRRELEVANT[name]]
+        spatial = [
+            [elements(name, spread, batch) for spread in (whole, exact)]  # elements side by side below
+            for whole, exact in below
+        ]
+        for index, cut in enumerate(cuts):
+            temporal = extent[rows, cut]
+            whole, exact = below[index]
+            self.data.append(elements(name, temporal * whole, batch))
+            self.exact.append(elements(name, temporal * exact, batch))
+            self.unique.append(spatial[-1][0] / spatial[index][0])
+            self.exact_unique.append(_ratio(name, below[-1][1], exact, batch))
+            self.units.append(np.rint(np.prod(below[-1][1], axis=1) / np.prod(exact, axis=1)))
+            if name == "O":  # sums between a level and the next are added up on the way
+                higher = np.prod(below[-1][1][:, ir] / below[index + 1][1][:, ir], axis=1)
+                self.partial.append(np.asarray(self.above[index] * higher > 1))
+            else:
+                self.partial.append(np.zeros(len(batch), dtype=bool))
+        for index in range(len(cuts) - 1):
+            self.boost.append(np.rint(self.unique[index] / self.unique[index + 1]))
+            self.exact_boost.append(np.rint(self.exact_unique[index] / self.exact_unique[index + 1]))
+
+    def width(self, index: int) -> Floats:
+        """Bits of an element as it lies at that index."""
+        return np.where(self.partial[index], self.partial_bits, self.value_bits)
+
+    def effective_bits(self, index: int) -> Floats:
+        """Bits of an instance that must stay while the next are written: without its top relevant loops."""
+        return np.floor(self.exact[index] * self.width(index) / self.top_relevant[index])
+
+    def moves(self, level: int) -> list[tuple[Move, bool, bool]]:
+        """Moves at a level: which, whether across the border below, whether of partial sums on their way."""
+        top = level == len(self.levels) - 1
+        if self.name != "O":
+            return [(Move.FEED, True, False)] + ([] if top else [(Move.FILL, False, False)])
+        down = [(Move.STORE, True, False), (Move.FEED, True, True)]
+        return down + ([] if top else [(Move.DRAIN, False, False), (Move.FILL, False, True)])
+
+    def amount(self, level: int, below: bool, exact: bool = False) -> Floats:
+        """Elements per period: of one instance, or of all instances below that get different data."""
+        if not below:
+            return (self.exact if exact else self.data)[level + 1]
+        boost = (self.exact_boost if exact else self.boost)[level]
+        return (self.exact if exact else self.data)[level] * boost
+
+    def element_bits(self, level: int, below: bool) -> Floats:
+        """Bits per element of a transfer across the border below or above the level."""
+        return self.width(level if below else level + 1)
+
+    def count(self, level: int, below: bool, partial: bool, total: Floats, copied: bool) -> Floats:
+        """Periods of a transfer; none for partial sums where sums are complete.
+
+        The peer also reads back the zeros that the first sums start from.
+        """
+        index = level if below else level + 1
+        periods = np.floor(total / self.cycles[index])
+        if not partial:
+            return periods
+        if not copied:
+            again = self.above[index]
+            periods = np.where(again > 1, periods * (again - 1) / again, periods)
+        return np.where(self.partial[index], periods, 0.0)
+
+    def activity(
+        self, level: int, below: bool, partial: bool, port: Port, total: Floats, copied: bool
+    ) -> Activity:
+        """The transfer as its port sees it."""
+        index = level if below else level + 1
+        count = self.count(level, below, partial, total, copied)
+        bits = self.amount(level, below, exact=not copied) * self.element_bits(level, below)
+        grains = np.ceil(bits / port.grain_bits) * port.grain_bits
+        real = np.ceil(bits / port.bits) if copied else grains / port.bits
+        period = self.cycles[index]
+        window = np.floor(period / self.top_irrelevant[index])
+        double = self.double[index]
+        if not copied:
+            double = double & (count > 1)
+        allowed = np.where(double, period, window)
+        # The peer rounds the average bits per cycle down before it scales them up to the instances fed.
+        average = self.data[index] * self.width(index) / period * (self.boost[level] if below else 1.0)
+        least = self.data[1] * self.width(1)
+        if not copied:  # what the array takes in one cycle, as far as this instance has it
+            least = self.width(0) * self.exact_unique[0] / self.exact_unique[level + 1]
+        return Activity(real, allowed, period, count, np.floor(average), least)
+
+    def words(
+        self, level: int, below: bool, partial: bool, port: Port, total: Floats, copied: bool
+    ) -> Floats:
+        """Accesses of the port's full width, in all instances of the level."""
+        bits = self.amount(level, below, exact=True) * self.element_bits(level, below)
+        share = np.ceil(bits / port.grain_bits) * (port.grain_bits / port.bits)
+        count = self.count(level, below, partial, total, copied)
+        accesses = share * count * self.units[level + 1]
+        return np.floor(accesses + 1e-6) if copied else accesses
+
+
+def _relevant(name: str) -> tuple[str, ...]:
+    # Rows and columns of a weight or an output are relevant as such; those of an input only together with
+    # the filter's, so a loop over them neither fixes nor multiplies its data.
+    windows = {"W": ("FY", "FX"), "I": (), "O": ("OY", "OX")}
+    return (*_UNRELATED_RELEVANT[name], *windows[name])
+
+
+def _ratio(name: str, all_units: Floats, below: Floats, batch: Batch) -> Floats:
+    return _unrounded(name, all_units, batch) / _unrounded(name, below, batch)
+
+
+def _products(sizes: Floats) -> Floats:
+    """[n, position]: iterations of the first loops."""
+    return np.cumprod(np.concatenate((np.ones((len(sizes), 1)), sizes), axis=1), axis=1, dtype=np.float64)
+
+
+def _unrounded(name: str, extent: Floats, batch: Batch) -> Floats:
+    if name == "I":
+        maps = elements(name, np.where(np.arange(DIMS) < AT["OY"], 1.0, extent), batch)
+        return np.asarray(maps * np.prod(extent[:, [AT["B"], AT["G"], AT["C"]]], axis=1))
+    dims = [AT[dim] for dim in _relevant(name)]
+    return np.asarray(np.prod(extent[:, dims], axis=1))
+
+
+def _merged(irrelevant: Bools, cut: Longs) -> Longs:
+    """Cuts moved up over irrelevant loops: data stay while those run."""
+    width = irrelevant.shape[1]
+    moved = cut.copy()
+    rows = np.arange(len(cut))
+    for _ in range(width):
+        free = (moved < width) & irrelevant[rows, np.minimum(moved, width - 1)]
+        if not free.any():
+            break
+        moved = moved + free
+    return moved
+
+
+def _run(sizes: Floats, member: Bools, below: Longs, cut: Longs) -> Floats:
+    """The product of the loops of a sort that follow each other at the top of [below, cut)."""
+    width = sizes.shape[1]
+    product = np.ones(len(cut))
+    alive = np.ones(len(cut), dtype=bool)
+    rows = np.arange(len(cut))
+    for step in range(1, width + 1):
+        position = cut - step
+        alive = alive & (position >= below)
+        if not alive.any():
+            break
+        place = np.maximum(position, 0)
+        alive = alive & member[rows, place]
+        product = np.where(alive, product * sizes[rows, place], product)
+    return product

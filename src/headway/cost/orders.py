@@ -1,0 +1,205 @@
+"""Candidate temporal mappings: loop orders, and which loops lie in which memory.
+
+Source: loop-order-based memory allocation (Symons et al., AICAS 2021), all orders at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import permutations, product
+
+import numpy as np
+
+from headway.core.hierarchy import Hierarchy
+from headway.cost.arrays import Bools, Floats, Longs
+from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, extents, touched
+
+MOST_ORDERS = 5040
+
+
+def factors_of(size: int) -> tuple[int, ...]:
+    """Prime factors, ascending."""
+    factors, divisor = [], 2
+    while divisor * divisor <= size:
+        while size % divisor == 0:
+            factors.append(divisor)
+            size //= divisor
+        divisor += 1
+    return (*factors, size) if size > 1 else tuple(factors)
+
+
+@lru_cache(maxsize=4096)
+def loop_factors(temporal: tuple[int, ...], limit: int) -> tuple[tuple[int, int], ...]:
+    """Loops (dim, size) that temporal sizes are split into: prime factors, merged until there are `limit`.
+
+    The dimension with the most factors has its two smallest merged; every dimension keeps one loop.
+    """
+    split = {dim: list(factors_of(size)) for dim, size in enumerate(temporal) if size > 1}
+    while sum(map(len, split.values())) > max(limit, len(split)):
+        factors = max(split.values(), key=len)
+        factors.sort()
+        factors[:2] = [factors[0] * factors[1]]
+    return tuple((dim, size) for dim, factors in split.items() for size in sorted(factors))
+
+
+@lru_cache(maxsize=1024)
+def _arrangements(repeats: tuple[int, ...]) -> Longs:
+    """[order, position]: every distinct order of things, `repeats` equal ones of each sort."""
+    found: list[tuple[int, ...]] = []
+    left = list(repeats)
+    length = sum(repeats)
+
+    def extend(done: tuple[int, ...]) -> None:
+        if len(found) >= MOST_ORDERS:
+            return
+        if len(done) == length:
+            found.append(done)
+            return
+        for sort, count in enumerate(left):
+            if count:
+                left[sort] -= 1
+                extend((*done, sort))
+                left[sort] += 1
+
+    extend(())
+    return np.array(found, dtype=np.int64).reshape(-1, length)
+
+
+@lru_cache(maxsize=4096)
+def all_orders(temporal: tuple[int, ...], limit: int) -> tuple[Longs, Floats]:
+    """[order, position]: dims and sizes of the loops, innermost first, in every distinct order."""
+    loops = loop_factors(temporal, limit)
+    if not loops:
+        return np.zeros((1, 1), dtype=np.int64), np.ones((1, 1))
+    sorts = tuple(dict.fromkeys(loops))
+    arranged = _arrangements(tuple(loops.count(sort) for sort in sorts))
+    table = np.array(sorts)
+    return table[arranged, 0], table[arranged, 1].astype(np.float64)
+
+
+@lru_cache(maxsize=2)
+def block_orders(grouped: bool) -> Longs:
+    """[order, position]: orders of all dims in which loops relevant to the same operands stay together.
+
+    Groups lie outermost unless `grouped`. Within a block both directions are there for the reduction.
+    """
+    reductions = (("FX", "FY", "C"), ("C", "FX", "FY"))
+    found = []
+    for reduction in reductions:
+        blocks = [reduction, ("OX", "OY", "B"), ("K",)] + ([("G",)] if grouped else [])
+        for order in permutations(blocks):
+            names = [name for block in order for name in block] + ([] if grouped else ["G"])
+            found.append([AT[name] for name in names])
+    return np.array(found, dtype=np.int64)
+
+
+def allocated(batch: Batch, hierarchy: Hierarchy) -> tuple[Batch, Bools]:
+    """The batch with cuts, and which rows fit.
+
+    From the lowest memory upwards each takes as many loops of its operands as fit together with the least
+    traffic from above; among equals the most loops.
+    """
+    count, width = batch.loops.shape
+    extent = extents(batch)
+    outwards = np.concatenate((np.ones((count, 1)), batch.sizes[:, ::-1]), axis=1)
+    remaining: Floats = np.cumprod(outwards, axis=1, dtype=np.float64)[:, ::-1]
+    position = {operand: np.zeros(count, dtype=np.int64) for operand in batch.operands}
+    served: dict[str, set[int]] = {operand: set() for operand in batch.operands}
+    cuts: dict[str, list[Longs]] = {operand: [] for operand in batch.operands}
+    fits = np.ones(count, dtype=bool)
+    for index, memory in enumerate(hierarchy.memories):
+        here = [operand for operand in memory.operands if operand in batch.operands]
+        if not here or memory.bits == float("inf"):
+            continue
+        sizes: list[Floats] = []
+        for operand in here:
+            bits = _bits(batch, hierarchy, operand, index, extent, served[operand], position[operand])
+            bits = np.where(np.arange(width + 1) < position[operand][:, None], np.inf, bits)
+            if hierarchy.levels[operand][-1] == index:
+                bits = np.where(np.arange(width + 1) < width, np.inf, bits)
+            sizes.append(bits)
+        chosen, held = _least_traffic(here, sizes, remaining, memory.bits, index, hierarchy)
+        fits &= held
+        for operand, cut in zip(here, chosen, strict=True):
+            served[operand].update(memory.axes)
+            position[operand] = cut
+            cuts[operand].append(cut)
+    return replace(
+        batch,
+        cuts={
+            operand: np.stack(cuts[operand], axis=1)
+            if cuts[operand]
+            else np.zeros((count, 0), dtype=np.int64)
+            for operand in batch.operands
+        },
+    ), fits
+
+
+def _least_traffic(
+    operands: Sequence[str],
+    sizes: Sequence[Floats],
+    remaining: Floats,
+    capacity: float,
+    index: int,
+    hierarchy: Hierarchy,
+) -> tuple[list[Longs], Bools]:
+    """For each row the cuts of the operands with the least traffic from above that fit together."""
+    count, places = remaining.shape
+    best = np.full(count, np.inf)
+    chosen = [np.zeros(count, dtype=np.int64) for _ in operands]
+    top = [hierarchy.levels[operand][-1] == index for operand in operands]
+    traffic = [
+        np.where(np.isinf(size), np.inf, 0.0 if is_top else remaining * np.where(np.isinf(size), 0.0, size))
+        for size, is_top in zip(sizes, top, strict=True)
+    ]
+    ranges = [(places - 1,) if is_top else tuple(range(places)) for is_top in top]
+    for combination in product(*ranges):
+        bits = sum((size[:, cut] for size, cut in zip(sizes, combination, strict=True)), np.zeros(count))
+        cost = sum((each[:, cut] for each, cut in zip(traffic, combination, strict=True)), np.zeros(count))
+        better = (bits <= capacity) & (cost <= best) & np.isfinite(cost)
+        if better.any():
+            best = np.where(better, cost, best)
+            for operand, cut in enumerate(combination):
+                chosen[operand] = np.where(better, cut, chosen[operand])
+    return chosen, np.isfinite(best)
+
+
+def _bits(
+    batch: Batch,
+    hierarchy: Hierarchy,
+    operand: str,
+    index: int,
+    extent: Floats,
+    served: set[int],
+    position: Longs,
+) -> Floats:
+    """[n, position]: bits of an instance that holds the first loops, with what is unrolled below."""
+    count, places, _ = extent.shape
+    inside = sorted(served | set(hierarchy.memories[index].axes))
+    below = np.prod(batch.exact[:, inside, :], axis=1) if inside else np.ones((count, DIMS))
+    spans = (extent * below[:, None, :]).reshape(-1, DIMS)
+    b, g, k, c, oy, ox, fy, fx = (spans[:, dim] for dim in range(DIMS))
+    if operand == "W":
+        held = g * k * c * fy * fx
+    elif operand == "O":
+        held = b * g * k * oy * ox
+    else:
+        strides, limits = np.repeat(batch.strides, places, axis=0), np.repeat(batch.limits, places, axis=0)
+        high = np.minimum(limits[:, 0], touched(oy, fy, strides[:, 0], strides[:, 2]))
+        held = b * g * c * high * np.minimum(limits[:, 1], touched(ox, fx, strides[:, 1], strides[:, 3]))
+    width = batch.bits[:, "WIO".index(operand)]
+    if operand == "O":
+        width = np.where(_sums_left(batch, hierarchy, inside, position), float(hierarchy.partial_bits), width)
+    return held.reshape(count, places) * width[:, None]
+
+
+def _sums_left(batch: Batch, hierarchy: Hierarchy, inside: list[int], position: Longs) -> Bools:
+    """Whether sums are still incomplete when they come to a memory."""
+    irrelevant = [AT[dim] for dim in IRRELEVANT["O"]]
+    outside = [axis for axis in range(len(hierarchy.axes)) if axis not in inside]
+    units = np.prod(batch.exact[:, outside, :], axis=1)[:, irrelevant] if outside else np.ones((1, 1))
+    above = np.arange(batch.loops.shape[1]) >= position[:, None]
+    loops = np.isin(batch.loops, irrelevant) & (batch.sizes > 1) & above
+    return np.asarray(loops.any(axis=1) | np.any(units > 1, axis=1))
