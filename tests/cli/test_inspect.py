@@ -158,3 +158,22 @@ def test_zoo_model_by_name_with_its_options(application: typer.Typer) -> None:
 def test_mistakes_are_named(application: typer.Typer, arguments: list[str], message: str) -> None:
     with pytest.raises(HeadwayError, match=message):
         run(application, *arguments)
+
+
+def test_a_layer_table_is_shown_with_its_warnings(application: typer.Typer, tmp_path: Path) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text("Layer, M, N, K,\nup, 128, 256, 64,\nother, 16, 64, 32,\n")
+    result = run(application, "--json", str(path))
+    data = json.loads(result.stdout)
+
+    assert data["totals"]["macs"] == 128 * 256 * 64 + 16 * 64 * 32
+    assert [layer["name"] for layer in data["layers"]] == ["up", "other"]
+    assert "1 of 2 layers" in result.stderr
+
+
+def test_a_table_that_is_not_there_is_no_model_of_the_zoo(
+    application: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HeadwayError, match=r"net\.csv: No such file"):
+        run(application, "net.csv")
