@@ -67,6 +67,7 @@ def read_scalesim_cfg(path: Path) -> Document:
         "elements of one byte and a clock of 1 GHz, which the file does not say",
         f"one SRAM for all operands, as large as the three together ({', '.join(_SIZES)})",
         said,
+        "no overhead for starting a run or a band",
         "energies are Headway's defaults: the file has none",
     ]
     if unread := config.unread():
@@ -86,6 +87,8 @@ def read_scalesim_cfg(path: Path) -> Document:
             }
         ],
         "dram": {"bandwidth": f"{words} GB/s"},
+        "dispatch_overhead": "0 s",
+        "switch_overhead": "0 s",
     }
     return Document(str(path), data)
 

@@ -113,8 +113,8 @@ def _own_ports(fields: Fields, entries: list[dict[str, Any]]) -> tuple[Port, ...
             if match is None:
                 raise port.error("allocation", f"found {text!r}; accepted: such as 'I1, tl'")
             serves.append((OPERANDS[match[1]], MOVES[match[2]]))
-        most = port.number("bandwidth_max", least=1)
-        ports.append(Port(most, min(most, port.number("bandwidth_min", least=1)), tuple(serves)))
+        most = port.number("bandwidth_max", least=1, whole=True)
+        ports.append(Port(most, min(most, port.number("bandwidth_min", least=1, whole=True)), tuple(serves)))
     return tuple(ports)
 
 
@@ -125,9 +125,9 @@ def _moves(fields: Fields, entries: list[dict[str, Any]]) -> tuple[Port, ...]:
         raise fields.error(
             "ports", f"found {len(entries)} entries; accepted: {len(operands)}, one for each of operands"
         )
-    read, write = (fields.number(name, least=1) for name in ("r_bw", "w_bw"))
+    read, write = (fields.number(name, least=1, whole=True) for name in ("r_bw", "w_bw"))
     grains = {
-        way: fields.number(name, least=1) if name in fields.data else bits
+        way: fields.number(name, least=1, whole=True) if name in fields.data else bits
         for way, name, bits in (("r", "min_r_granularity", read), ("w", "min_w_granularity", write))
     }
     serves: dict[str, list[tuple[str, Move]]] = {}
@@ -153,7 +153,7 @@ def _moves(fields: Fields, entries: list[dict[str, Any]]) -> tuple[Port, ...]:
 
 
 def _check_moves(fields: Fields, operands: list[str], ports: tuple[Port, ...]) -> None:
-    """Every operand needs a way in and a way out, outputs in both directions below the top."""
+    """Every operand needs a way in and a way out, outputs both ways, each through one port."""
     served = [pair for port in ports for pair in port.serves]
     names = {ours: theirs for theirs, ours in OPERANDS.items()}
     for operand, move in served:
@@ -162,5 +162,6 @@ def _check_moves(fields: Fields, operands: list[str], ports: tuple[Port, ...]) -
         if served.count((operand, move)) > 1:
             raise fields.error("ports", f"{names[operand]} has two ports for one move ({move})")
     for operand in operands:
-        if (operand, Move.FEED) not in served:
-            raise fields.error("ports", f"{names[operand]}: missing the port of tl (reads for below)")
+        for theirs, move in MOVES.items():
+            if (operand, move) not in served and (operand == "O" or move in (Move.FILL, Move.FEED)):
+                raise fields.error("ports", f"{names[operand]}: missing the port of {theirs}")
