@@ -5,36 +5,73 @@ makes the ONNX graph at any batch, image size or sequence length; ``save(model, 
 """
 
 from headway.models.zoo import (
+    bert,
+    convnext,
+    densenet,
+    dlrm,
     efficientnet,
+    fbnet,
     fsrcnn,
     googlenet,
+    gpt2,
+    inception,
     kws,
+    mobilebert,
     mobilenet,
+    mobilenet_v3,
+    recurrent,
+    regnet,
     resnet,
+    shufflenet,
     squeezenet,
-    transformers,
+    ssdlite,
+    swin,
     unet,
     vgg,
     vit,
     yolo,
 )
+from headway.models.zoo.macs import count_macs
 from headway.models.zoo.registry import ZooEntry, ZooOption, build, count_parameters, describe, names
 from headway.models.zoo.storage import check_target, save
 
 # Importing a family registers its models.
 FAMILIES = (
+    bert,
+    convnext,
+    densenet,
+    dlrm,
     efficientnet,
+    fbnet,
     fsrcnn,
     googlenet,
+    gpt2,
+    inception,
     kws,
+    mobilebert,
     mobilenet,
+    mobilenet_v3,
+    recurrent,
+    regnet,
     resnet,
+    shufflenet,
     squeezenet,
-    transformers,
+    ssdlite,
+    swin,
     unet,
     vgg,
     vit,
     yolo,
 )
 
-__all__ = ["ZooEntry", "ZooOption", "build", "check_target", "count_parameters", "describe", "names", "save"]
+__all__ = [
+    "ZooEntry",
+    "ZooOption",
+    "build",
+    "check_target",
+    "count_macs",
+    "count_parameters",
+    "describe",
+    "names",
+    "save",
+]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.models.zoo import layers as nn
-from headway.models.zoo.tensor import Tensor
+from headway.models.zoo.tensor import FLOAT, Tensor
 
 if TYPE_CHECKING:
     from headway.models.zoo.builder import GraphBuilder
+
+# What masked attention scores get; finite, so that a row of masked scores stays finite too.
+MASKED_SCORE = -10000.0
 
 
 def split_heads(b: GraphBuilder, x: Tensor, heads: int, *, transposed: bool = False) -> Tensor:
@@ -27,3 +30,10 @@ def join_heads(b: GraphBuilder, x: Tensor) -> Tensor:
 def scores_to_context(b: GraphBuilder, scores: Tensor, value: Tensor) -> Tensor:
     """softmax(scores) times the values, N x heads x S x head width."""
     return nn.matmul(b, nn.softmax(b, scores), value, name="attention.context")
+
+
+def mask_bias(b: GraphBuilder, mask: Tensor) -> Tensor:
+    """What is added to the scores, N x 1 x 1 x S: nothing where the mask is 1, a large negative where 0."""
+    kept = nn.cast(b, nn.unsqueeze(b, mask, (1, 2)), FLOAT)
+    hidden = b.node("Sub", [b.constant(1.0), kept], kept.shape)
+    return nn.mul(b, hidden, b.constant(MASKED_SCORE))

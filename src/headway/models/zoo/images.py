@@ -12,8 +12,26 @@ if TYPE_CHECKING:
     from headway.models.zoo.builder import GraphBuilder
 
 IMAGENET_CLASSES = 1000
-IMAGE_224 = "image: N x 3 x 224 x 224 float32"
-IMAGE_SIZE_224 = ZooOption("image_size", 224, "pixels per side of the square image")
+
+
+def image_text(side: int) -> str:
+    """The input ``image`` in words."""
+    return f"image: N x 3 x {side} x {side} float32"
+
+
+def image_size_option(side: int, also: str = "") -> ZooOption:
+    """The option ``image_size`` with its default, and what else ``build`` asks of it."""
+    return ZooOption("image_size", side, f"pixels per side of the square image{also}")
+
+
+IMAGE_224 = image_text(224)
+IMAGE_SIZE_224 = image_size_option(224)
+
+
+def round_to_eight(width: float) -> int:
+    """The nearest multiple of 8 that is not more than a tenth below: how MobileNets round their widths."""
+    rounded = max(8, int(width + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * width else rounded
 
 
 def image_input(b: GraphBuilder, batch: int, image_size: int, channels: int = 3) -> Tensor:

@@ -177,11 +177,12 @@ def concat(b: GraphBuilder, parts: Sequence[Tensor], *, axis: int = 1) -> Tensor
     return b.node("Concat", parts, tuple(shape), axis=axis)
 
 
-def split(b: GraphBuilder, x: Tensor, parts: int) -> tuple[Tensor, ...]:
-    """Equal parts along the last axis."""
-    size = x.shape[-1] // parts
-    sizes = b.constant([size] * parts, np.int64)
-    return b.node_with_outputs("Split", [x, sizes], [(*x.shape[:-1], size)] * parts, dtype=x.dtype, axis=-1)
+def split(b: GraphBuilder, x: Tensor, parts: int, *, axis: int = -1) -> tuple[Tensor, ...]:
+    """Equal parts along an axis."""
+    shape = list(x.shape)
+    shape[axis] //= parts
+    sizes = b.constant([shape[axis]] * parts, np.int64)
+    return b.node_with_outputs("Split", [x, sizes], [tuple(shape)] * parts, dtype=x.dtype, axis=axis)
 
 
 def reshape(b: GraphBuilder, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -238,26 +239,22 @@ def max_pool(
     )
 
 
-def average_pool(b: GraphBuilder, x: Tensor, kernel: Pair) -> Tensor:
-    """Mean over windows that do not overlap."""
-    sides = _pair(kernel)
-    out = _window_sizes(x.shape[2:], sides, sides, (0, 0))
-    return b.node("AveragePool", [x], (*x.shape[:2], *out), kernel_shape=list(sides), strides=list(sides))
-
-
-def adaptive_average_pool(b: GraphBuilder, x: Tensor, side: int) -> Tensor:
-    """Mean over equal windows that leave ``side`` x ``side``.
-
-    Raises HeadwayError unless the input's sides are multiples of ``side``: other windows differ in size,
-    which ONNX has no operator for.
-    """
-    height, width = x.shape[2:]
-    if height % side or width % side:
-        raise b.error(
-            f"image_size leaves {height} x {width} before the pooling to {side} x {side}; "
-            f"accepted: an image_size that leaves a multiple of {side}"
-        )
-    return average_pool(b, x, (height // side, width // side))
+def average_pool(
+    b: GraphBuilder, x: Tensor, kernel: Pair, *, stride: Pair | None = None, padding: int = 0
+) -> Tensor:
+    """Mean over windows, which do not overlap unless a stride is given; padding counts, as in PyTorch."""
+    sides, pads = _pair(kernel), (padding, padding)
+    strides = sides if stride is None else _pair(stride)
+    out = _window_sizes(x.shape[2:], sides, strides, pads)
+    return b.node(
+        "AveragePool",
+        [x],
+        (*x.shape[:2], *out),
+        kernel_shape=list(sides),
+        strides=list(strides),
+        pads=[*pads, *pads],
+        count_include_pad=1,
+    )
 
 
 def global_average_pool(b: GraphBuilder, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""MobileNetV2: inverted residuals with linear bottlenecks."""
+"""MobileNetV1 and V2: depthwise separable convolutions, and inverted residuals made of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ from headway.models.zoo.tensor import Tensor
 if TYPE_CHECKING:
     from headway.models.zoo.builder import GraphBuilder
 
-# Table 2 of the paper: expansion, output channels, repetitions, stride of the first.
+# Table 1 of the first paper: output channels and stride of each separable convolution.
+SEPARABLE = (
+    (64, 1),
+    (128, 2),
+    (128, 1),
+    (256, 2),
+    (256, 1),
+    (512, 2),
+    *((512, 1),) * 5,
+    (1024, 2),
+    (1024, 1),
+)
+# Table 2 of the second: expansion, output channels, repetitions, stride of the first.
 STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -22,6 +34,26 @@ STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
+
+
+@zoo_model(
+    "mobilenet_v1",
+    family="mobilenet",
+    summary="MobileNetV1 (width 1.0) image classifier",
+    inputs=IMAGE_224,
+    source="Howard et al., MobileNets, arXiv:1704.04861; ReLU6 and padding as in timm's PyTorch model",
+    options=(IMAGE_SIZE_224,),
+)
+def mobilenet_v1(b: GraphBuilder, batch: int, *, image_size: int) -> None:
+    """Thirteen separable convolutions: a depthwise one and a 1 x 1 one each."""
+    x = image_input(b, batch, image_size)
+    x = nn.relu6(b, nn.conv(b, x, 32, 3, name="stem", stride=2))
+    for index, (channels, stride) in enumerate(SEPARABLE, start=1):
+        with b.scope(f"block{index}"):
+            width = x.shape[1]
+            x = nn.relu6(b, nn.conv(b, x, width, 3, name="depthwise", stride=stride, groups=width))
+            x = nn.relu6(b, nn.conv(b, x, channels, 1, name="pointwise"))
+    pooled_classifier(b, x, name="classifier")
 
 
 @zoo_model(

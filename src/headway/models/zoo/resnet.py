@@ -1,8 +1,9 @@
-"""ResNet-18 and ResNet-50 (version 1.5: the stride sits in the 3 x 3 convolution, as in torchvision)."""
+"""ResNets (version 1.5: the stride sits in the 3 x 3 convolution of a bottleneck, as in torchvision)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headway.models.zoo import layers as nn
@@ -13,40 +14,13 @@ from headway.models.zoo.tensor import Tensor
 if TYPE_CHECKING:
     from headway.models.zoo.builder import GraphBuilder
 
-    Block = Callable[[GraphBuilder, Tensor, int, int], Tensor]
+Block = Callable[["GraphBuilder", Tensor, int, int], Tensor]
 
-SOURCE = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016; layout of torchvision"
 # Each residual branch ends at a smaller scale than the skip beside it, so that the sum of many does not grow.
 BRANCH_GAIN = 0.5
 
 
-@zoo_model(
-    "resnet18",
-    family="resnet",
-    summary="ResNet-18 image classifier",
-    inputs=IMAGE_224,
-    source=SOURCE,
-    options=(IMAGE_SIZE_224,),
-)
-def resnet18(b: GraphBuilder, batch: int, *, image_size: int) -> None:
-    """Two basic blocks per stage."""
-    _resnet(b, batch, image_size, _basic_block, (2, 2, 2, 2))
-
-
-@zoo_model(
-    "resnet50",
-    family="resnet",
-    summary="ResNet-50 v1.5 image classifier",
-    inputs=IMAGE_224,
-    source=SOURCE,
-    options=(IMAGE_SIZE_224,),
-)
-def resnet50(b: GraphBuilder, batch: int, *, image_size: int) -> None:
-    """3, 4, 6 and 3 bottleneck blocks."""
-    _resnet(b, batch, image_size, _bottleneck, (3, 4, 6, 3))
-
-
-def _resnet(b: GraphBuilder, batch: int, image_size: int, block: Block, depths: tuple[int, ...]) -> None:
+def _resnet(b: GraphBuilder, batch: int, *, image_size: int, block: Block, depths: tuple[int, ...]) -> None:
     x = image_input(b, batch, image_size)
     x = nn.relu(b, nn.conv(b, x, 64, 7, name="conv1", stride=2))
     x = nn.max_pool(b, x, 3, 2, padding=1)
@@ -74,3 +48,22 @@ def _shortcut(b: GraphBuilder, x: Tensor, channels: int, stride: int) -> Tensor:
     if x.shape[1] == channels and stride == 1:
         return x
     return nn.conv(b, x, channels, 1, name="downsample", stride=stride, gain=nn.LINEAR_GAIN)
+
+
+# Table 1 of the paper: title, block, blocks per stage.
+VARIANTS: dict[str, tuple[str, Block, tuple[int, ...]]] = {
+    "resnet18": ("ResNet-18", _basic_block, (2, 2, 2, 2)),
+    "resnet34": ("ResNet-34", _basic_block, (3, 4, 6, 3)),
+    "resnet50": ("ResNet-50 v1.5", _bottleneck, (3, 4, 6, 3)),
+    "resnet101": ("ResNet-101 v1.5", _bottleneck, (3, 4, 23, 3)),
+    "resnet152": ("ResNet-152 v1.5", _bottleneck, (3, 8, 36, 3)),
+}
+for _name, (_title, _block, _depths) in VARIANTS.items():
+    zoo_model(
+        _name,
+        family="resnet",
+        summary=f"{_title} image classifier",
+        inputs=IMAGE_224,
+        source="He et al., Deep Residual Learning for Image Recognition, CVPR 2016; layout of torchvision",
+        options=(IMAGE_SIZE_224,),
+    )(partial(_resnet, block=_block, depths=_depths))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 # The values of onnx.TensorProto.DataType.
 FLOAT = 1
 INT64 = 7
+BOOL = 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""AlexNet and VGG-16: plain stacks of convolutions with large fully connected layers behind them."""
+"""AlexNet and VGG: plain stacks of convolutions with large fully connected layers behind them."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headway.models.zoo import layers as nn
@@ -11,6 +12,15 @@ from headway.models.zoo.tensor import Tensor
 
 if TYPE_CHECKING:
     from headway.models.zoo.builder import GraphBuilder
+
+VGG_WIDTHS = (64, 128, 256, 512, 512)
+# Table 1 of the VGG paper: configuration, convolutions per stage.
+VGG_DEPTHS = {
+    "vgg11": ("A", (1, 1, 2, 2, 2)),
+    "vgg13": ("B", (2, 2, 2, 2, 2)),
+    "vgg16": ("D", (2, 2, 3, 3, 3)),
+    "vgg19": ("E", (2, 2, 4, 4, 4)),
+}
 
 
 @zoo_model(
@@ -32,25 +42,31 @@ def alexnet(b: GraphBuilder, batch: int, *, image_size: int) -> None:
     for index, channels in enumerate((384, 256, 256), start=2):
         x = nn.relu(b, nn.conv(b, x, channels, 3, name=f"features.{index}"))
     x = nn.max_pool(b, x, 3, 2)
-    _dense_head(b, nn.adaptive_average_pool(b, x, 6))
+    _dense_head(b, _pooled_to(b, x, 6))
 
 
-@zoo_model(
-    "vgg16",
-    family="vgg",
-    summary="VGG-16 image classifier without batch normalisation",
-    inputs=IMAGE_224,
-    source="Simonyan and Zisserman, arXiv:1409.1556, configuration D; layout of torchvision",
-    options=(IMAGE_SIZE_224,),
-)
-def vgg16(b: GraphBuilder, batch: int, *, image_size: int) -> None:
-    """Thirteen 3 x 3 convolutions in five stages, three fully connected layers."""
+def _vgg(b: GraphBuilder, batch: int, *, image_size: int, depths: tuple[int, ...]) -> None:
     x = image_input(b, batch, image_size)
-    for stage, (channels, depth) in enumerate(((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)), start=1):
+    for stage, (channels, depth) in enumerate(zip(VGG_WIDTHS, depths, strict=True), start=1):
         for index in range(1, depth + 1):
             x = nn.relu(b, nn.conv(b, x, channels, 3, name=f"conv{stage}_{index}"))
         x = nn.max_pool(b, x, 2, 2)
-    _dense_head(b, nn.adaptive_average_pool(b, x, 7))
+    _dense_head(b, _pooled_to(b, x, 7))
+
+
+def _pooled_to(b: GraphBuilder, x: Tensor, side: int) -> Tensor:
+    """Mean over equal windows that leave ``side`` x ``side``.
+
+    Raises HeadwayError unless the input's sides are multiples of ``side``: other windows differ in size,
+    which ONNX has no operator for.
+    """
+    height, width = x.shape[2:]
+    if height % side or width % side:
+        raise b.error(
+            f"image_size leaves {height} x {width} before the pooling to {side} x {side}; "
+            f"accepted: an image_size that leaves a multiple of {side}"
+        )
+    return nn.average_pool(b, x, (height // side, width // side))
 
 
 def _dense_head(b: GraphBuilder, x: Tensor) -> None:
@@ -58,3 +74,15 @@ def _dense_head(b: GraphBuilder, x: Tensor) -> None:
     x = nn.relu(b, nn.gemm(b, x, 4096, name="classifier.0"))
     x = nn.relu(b, nn.gemm(b, x, 4096, name="classifier.1"))
     b.output(nn.gemm(b, x, IMAGENET_CLASSES, name="classifier.2"), "logits")
+
+
+for _name, (_configuration, _depths) in VGG_DEPTHS.items():
+    zoo_model(
+        _name,
+        family="vgg",
+        summary=f"VGG-{_name.removeprefix('vgg')} image classifier without batch normalisation",
+        inputs=IMAGE_224,
+        source=f"Simonyan and Zisserman, arXiv:1409.1556, configuration {_configuration}; "
+        "layout of torchvision",
+        options=(IMAGE_SIZE_224,),
+    )(partial(_vgg, depths=_depths))
