@@ -32,19 +32,23 @@ def invoke(application: typer.Typer, *arguments: str) -> str:
     return result.stdout
 
 
-def test_list_names_every_model_with_its_parameters(application: typer.Typer) -> None:
+def test_list_names_every_model_with_its_parameters_and_macs(application: typer.Typer) -> None:
     printed = invoke(application, "list")
     for name in zoo.names():
         assert name in printed
     (resnet,) = [line.split() for line in printed.splitlines() if "resnet50" in line]
     # 25,557,032 parameters in all, less the 26,560 scales that are folded into the weights.
-    assert resnet == ["resnet50", "resnet", "25,530,472", "3x224x224", "image_size=224"]
+    assert resnet == ["resnet50", "25,530,472", "4.089", "3x224x224", "image_size=224"]
+    (decode,) = [line for line in printed.splitlines() if "gpt2_small_decode" in line]
+    assert "1, 24*12x128x64" in decode
+    assert "…" not in printed, "something does not fit into 80 columns"
 
 
 def test_list_as_json(application: typer.Typer) -> None:
     models = {model["name"]: model for model in json.loads(invoke(application, "list", "--json"))["models"]}
     assert set(models) == set(zoo.names())
     assert models["bert_base"]["params"] == 109_482_240
+    assert models["bert_base"]["macs"] == 12 * (12 * 768**2 * 128 + 2 * 128**2 * 768) + 768**2
     assert models["bert_base"]["options"][0]["default"] == 128
     assert all(model["source"] and model["inputs"] and model["family"] for model in models.values())
 

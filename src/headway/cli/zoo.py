@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +32,7 @@ def list_models(
         bool, typer.Option("--json", help="Print JSON, with each model's source and options.")
     ] = False,
 ) -> None:
-    """List the models with their parameters and, at the default options, the shape of one input item."""
+    """List the models with their parameters and, at the default options, MACs and shapes for one item."""
     from headway.models import zoo
 
     entries = [zoo.describe(name) for name in zoo.names()]
@@ -43,6 +44,7 @@ def list_models(
                 "family": entry.family,
                 "summary": entry.summary,
                 "params": zoo.count_parameters(graphs[entry.name]),
+                "macs": zoo.count_macs(graphs[entry.name]),
                 "inputs": entry.inputs,
                 "source": entry.source,
                 "options": [
@@ -65,13 +67,14 @@ def list_models(
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for title in ("Name", "Family", "Parameters", "Input", "Options"):
-        table.add_column(title, justify="right" if title == "Parameters" else "left", no_wrap=True)
+    for title in ("Name", "Parameters", "GMACs", "Input", "Options"):
+        numeric = title in {"Parameters", "GMACs"}
+        table.add_column(title, justify="right" if numeric else "left", no_wrap=True)
     for entry in entries:
         model = graphs[entry.name]
-        parameters = f"{zoo.count_parameters(model):,}"
+        parameters, gmacs = f"{zoo.count_parameters(model):,}", f"{zoo.count_macs(model) / 1e9:.3f}"
         options = "\n".join(f"{option.name}={option.default}" for option in entry.options)
-        table.add_row(entry.name, entry.family, parameters, _item_shapes(model), options)
+        table.add_row(entry.name, parameters, gmacs, _item_shapes(model), options)
     Console().print(table)
 
 
@@ -109,8 +112,12 @@ def build_model(
 
 
 def _item_shapes(model: onnx.ModelProto) -> str:
-    shapes = ([dim.dim_value for dim in given.type.tensor_type.shape.dim] for given in model.graph.input)
-    return ", ".join("x".join(map(str, shape[1:])) for shape in shapes)
+    """The inputs' shapes without the batch; several equal ones as NUMBER*SHAPE."""
+    shapes = Counter(
+        "x".join(str(dim.dim_value) for dim in given.type.tensor_type.shape.dim[1:])
+        for given in model.graph.input
+    )
+    return ", ".join(shape if count == 1 else f"{count}*{shape}" for shape, count in shapes.items())
 
 
 def _parsed(settings: list[str]) -> dict[str, int]:
