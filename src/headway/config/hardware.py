@@ -118,7 +118,7 @@ class CoreGroup(Strict):
                 raise mistake("found beside unrolling; accepted: one or the other", key)
         if self.memories is None:
             raise mistake("missing, but required with unrolling", "memories")
-        if "sram" in self.energy.model_fields_set:
+        if self.energy.sram != CoreEnergy().sram:  # written out, a description has the default
             raise mistake("found beside unrolling; accepted: energies of each memory", "energy", "sram")
         check_memories(self.axes, self.memories)
         if unknown := set(self.systolic or ()) - {loop for axis in self.axes for loop in axis}:
