@@ -204,8 +204,9 @@ def _reuse(
         chain = split(prepared, profile.positions)
     except HeadwayError:
         return None  # another version of the splitter has other cuts
-    made = [block.content_hash for block in chain.blocks]
-    return chain if made == [block.content_hash for block in profile.blocks] else None
+    # Not by content: the same model optimised twice may have other names and packed weights.
+    made = [tuple(block.ops) for block in chain.blocks]
+    return chain if made == [tuple(block.operators) for block in profile.blocks] else None
 
 
 def _first_split(
