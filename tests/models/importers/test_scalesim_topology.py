@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from headway.config import load_hardware
 from headway.core.errors import HeadwayError
+from headway.cost.shapes import shapes_of
 from headway.models import LayerKind, load_model
 
 HEADER = (
@@ -156,3 +159,16 @@ def test_a_missing_table_is_named(tmp_path):
 def test_a_table_has_no_dimensions_to_size(table):
     with pytest.raises(HeadwayError, match="batch"):
         load_model(table(_convolutions(RESNET18)), dims={"batch": 2})
+
+
+def test_a_topology_on_a_configuration_takes_the_cycles_that_scalesim_counts(table, tmp_path):
+    """Cycles of SCALE-Sim 3.0.0, 32 x 32 weight stationary; the first layer at its true output size."""
+    config = tmp_path / "scale.cfg"
+    config.write_text(
+        "[architecture_presets]\nArrayHeight: 32\nArrayWidth: 32\nIfmapSramSzkB: 64\nFilterSramSzkB: 64\n"
+        "OfmapSramSzkB: 64\nBandwidth: 32\nDataflow: ws\n[run_presets]\nInterfaceBandwidth: USER\n"
+    )
+    (core,) = load_hardware(config).cores
+    shapes = shapes_of(load_model(table(_convolutions(RESNET18[:2]))))
+
+    assert shapes.band_cycles(core, np.ones(2, dtype=np.int64)).tolist() == [126_379, 116_279]
