@@ -115,7 +115,7 @@ def fused_stacks(
     fixed, compute = model.timed(compute, dram, model.shapes.held[begin] + window, core.double_buffered)
     time = fixed + np.maximum(compute, dram / device.dram_bandwidth_bytes_s)
     work = (model.work_sum[end] - model.work_sum[begin]) * (1 + extra)
-    array_bytes = (model.array_bytes_sum[end, kind] - model.array_bytes_sum[begin, kind]) * (1 + extra)
+    array_pj = (model.array_pj_sum[end, kind] - model.array_pj_sum[begin, kind]) * (1 + extra)
     return Stacks(
         first=first,
         length=length,
@@ -126,7 +126,7 @@ def fused_stacks(
         time_s=np.where(need <= capacity, time, np.inf),
         dram=dram,
         sram=need,
-        energy_pj=model.core_energy_pj(work, array_bytes, kind) + model.transfer_energy_pj(dram, 0.0, kind),
+        energy_pj=model.core_energy_pj(work, array_pj, kind) + model.transfer_energy_pj(dram, 0.0, kind),
         extra=extra,
         streamed=streamed,
         spill=spill,

@@ -16,8 +16,9 @@ class LaneTable:
 
     A serial run takes the seconds that its blocks take on one lane; a split run over m lanes those that
     they take with m times as many threads, and exists if that was measured. A run pays for its dispatch
-    and for the switch from another model once, before its first block, and that part is not stretched by
-    co-runners. There are no fused and no pipelined runs. Memory traffic and energy are not known on lanes:
+    once, before its first block, and that part is not stretched by co-runners; one that goes on inside a
+    model pays for the switch from another model too, which the measured time of a model's first block has
+    in it already. There are no fused and no pipelined runs. Memory traffic and energy are not known on lanes:
     those counts are zero.
 
     `serial_s` and `best_s` are runs of one block; `remaining_s` is one run over all that remains, on one
@@ -32,7 +33,8 @@ class LaneTable:
         self.model = model.model
         self.blocks = len(model.blocks)
         self.kinds = device.kinds
-        self._fixed_s = overheads.dispatch_s + overheads.switch_s
+        self._dispatch_s = overheads.dispatch_s
+        self._switch_s = overheads.switch_s
         self._block_s = {1: model.seconds(threads)}
         for lanes in range(2, len(device.cores) + 1):
             if lanes * threads in model.widths:
@@ -51,7 +53,7 @@ class LaneTable:
         self.best_s: Sequence[float] = [row[0] for row in self.serial_s]
         total_s = self._up_to_s[1][-1]
         self.remaining_s: Sequence[float] = [
-            *(self._fixed_s + total_s - done_s for done_s in self._up_to_s[1][:-1]),
+            *(self._fixed_s(at) + total_s - done_s for at, done_s in enumerate(self._up_to_s[1][:-1])),
             0.0,
         ]
         self.kept_bytes: Sequence[Sequence[float]] = [[0.0] for _ in every]
@@ -62,7 +64,7 @@ class LaneTable:
     @property
     def isolated_s(self) -> float:
         """Seconds of the whole model alone on the device, on as many lanes as make it fastest."""
-        return self._fixed_s + min(up_to_s[-1] for up_to_s in self._up_to_s.values())
+        return self._fixed_s(0) + min(up_to_s[-1] for up_to_s in self._up_to_s.values())
 
     def stacks(self, block: int) -> Sequence[Option]:
         """None: lanes run blocks one after the other."""
@@ -96,6 +98,9 @@ class LaneTable:
             raise ValueError(f"{where}: not measured on {len(kinds)} lanes; accepted: {wider}")
         return self._sum(mode, first, end, kinds)
 
+    def _fixed_s(self, first: int) -> float:
+        return self._dispatch_s + (self._switch_s if first else 0.0)
+
     def _sum(self, mode: Mode, first: int, end: int, kinds: tuple[int, ...]) -> Option:
         up_to_s = self._up_to_s[len(kinds)]
         return Option(
@@ -106,7 +111,7 @@ class LaneTable:
             cuts=(),
             band_rows=None,
             steps=end - first,
-            fixed_s=self._fixed_s,
+            fixed_s=self._fixed_s(first),
             compute_s=up_to_s[end] - up_to_s[first],
             dram_bytes=0.0,
             link_bytes=0.0,
@@ -123,7 +128,7 @@ class LaneTable:
             Segment(
                 first_block=block,
                 end_block=block + 1,
-                fixed_s=self._fixed_s if block == option.first else 0.0,
+                fixed_s=self._fixed_s(block) if block == option.first else 0.0,
                 compute_s=block_s[block],
                 dram_bytes=0.0,
             )

@@ -114,7 +114,7 @@ class SerialCosts:
     fill_weight_bytes: Floats
     kept: Floats
     unwritten: Floats
-    array_bytes: Floats
+    array_pj: Floats
 
 
 def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
@@ -142,7 +142,7 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
         columns["fill_weight_bytes"].append(np.where(previous.is_main, tile, tile + first_window))
         columns["kept"].append(kept)
         columns["unwritten"].append(unwritten)
-        columns["array_bytes"].append(shapes.array_bytes(core, device.operand_bytes))
+        columns["array_pj"].append(shapes.array_pj(core, device.operand_bytes))
     return SerialCosts(**{name: np.stack(values, axis=1) for name, values in columns.items()})
 
 

@@ -36,7 +36,7 @@ class Model:
     @classmethod
     def of(cls, graph: Graph, device: Device) -> Model:
         """Compute them."""
-        shapes = shapes_of(graph)
+        shapes = shapes_of(graph, round(device.operand_bytes * 8))
         return cls(graph, device, shapes, serial_costs(graph, shapes, device), ranges_of(graph, shapes))
 
     def __len__(self) -> int:
@@ -68,8 +68,8 @@ class Model:
         return prefix(self.shapes.macs + self.shapes.vector_ops)
 
     @cached_property
-    def array_bytes_sum(self) -> Floats:
-        return prefix(self.serial.array_bytes)
+    def array_pj_sum(self) -> Floats:
+        return prefix(self.serial.array_pj)
 
     @cached_property
     def serial_dram_sum(self) -> Floats:
@@ -101,9 +101,9 @@ class Model:
         """Whether transfers run beside compute, per kind."""
         return np.array([core.double_buffered for core in self.cores])
 
-    def core_energy_pj(self, work: Any, sram_bytes: Any, kind: Any) -> Any:
+    def core_energy_pj(self, work: Any, array_pj: Any, kind: Any) -> Any:
         """Energy inside the cores; an elementary operation counts as one multiply-accumulate."""
-        return work * self.mac_pj[kind] + sram_bytes * self.sram_pj[kind]
+        return work * self.mac_pj[kind] + array_pj
 
     def transfer_energy_pj(self, dram_bytes: Any, link_bytes: Any, kind: Any) -> Any:
         """Energy of what crosses the memory interface, and the core's SRAM behind it, and the link."""

@@ -7,20 +7,22 @@ nothing here, and more ports, units or clock only shorten.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
-from headway.core.hierarchy import Hierarchy, Memory
+from headway.core.hierarchy import LOOP_DIMS, Hierarchy, Memory, Move, Port
 from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.mapping import evaluate
 from headway.cost.nest import AT, DIMS, Batch, spreads, touched
 from headway.cost.orders import allocated, block_orders
 
-COLUMNS = DIMS + 6
-"""Columns of a nest as a row of numbers: sizes, strides y, x, dilations y, x, input rows and columns."""
+_STRIDES, _LIMITS, _BITS = DIMS, DIMS + 4, DIMS + 6  # where the columns of a nest's row begin
+_NO_LIMIT = 1 << 40
 
+_ANY_WIDTH = float(1 << 40)
 _MOST_ROWS = 40_000  # of one evaluation, to bound memory
 
 
@@ -32,15 +34,24 @@ class _Known:
 
 
 @lru_cache(maxsize=64)
-def _known(hierarchy: Hierarchy, bits: tuple[float, float, float]) -> _Known:
+def _known(hierarchy: Hierarchy) -> _Known:
     return _Known()
 
 
-def oncore_costs(
-    nests: Longs, hierarchy: Hierarchy, bits: tuple[float, float, float]
-) -> tuple[Floats, Floats]:
-    """Cycles and pJ of memory accesses of each nest [n, COLUMNS] under its fastest mapping of those tried."""
-    known = _known(hierarchy, bits)
+def nest_row(
+    sizes: Mapping[str, int],
+    steps: tuple[int, int, int, int],
+    input_map: tuple[int, int] | None,
+    bits: int,
+) -> tuple[int, ...]:
+    """A nest as a row of numbers: loops, strides y and x, dilations y and x, input rows and columns, bits."""
+    loops = (max(1, sizes.get(name, 1)) for name in LOOP_DIMS)
+    return (*loops, *steps, *(input_map or (_NO_LIMIT, _NO_LIMIT)), bits)
+
+
+def oncore_costs(nests: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
+    """Cycles and pJ of memory accesses of each row (`nest_row`) under the fastest mapping of those tried."""
+    known = _known(hierarchy)
     rows, where = np.unique(np.ascontiguousarray(nests), axis=0, return_inverse=True)
     keys = [row.tobytes() for row in rows]
     missing = [index for index, key in enumerate(keys) if key not in known.costs]
@@ -50,7 +61,7 @@ def oncore_costs(
             missing = list(range(len(rows)))
         for key, cycles, energy in zip(
             (keys[index] for index in missing),
-            *(each.tolist() for each in _best(rows[missing], hierarchy, bits)),
+            *(each.tolist() for each in _best(rows[missing], hierarchy)),
             strict=True,
         ):
             known.costs[key] = (cycles, energy)
@@ -58,7 +69,7 @@ def oncore_costs(
     return found[where.ravel(), 0], found[where.ravel(), 1]
 
 
-def _best(rows: Longs, hierarchy: Hierarchy, bits: tuple[float, float, float]) -> tuple[Floats, Floats]:
+def _best(rows: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
     cycles, energy = np.zeros(len(rows)), np.zeros(len(rows))
     grouped = rows[:, AT["G"]] > 1
     for has_groups in (False, True):
@@ -67,22 +78,20 @@ def _best(rows: Longs, hierarchy: Hierarchy, bits: tuple[float, float, float]) -
         step = max(1, _MOST_ROWS // len(orders))
         for start in range(0, len(chosen), step):
             part = chosen[start : start + step]
-            cycles[part], energy[part] = _evaluated(rows[part], orders, unbounded(hierarchy), bits)
+            cycles[part], energy[part] = _evaluated(rows[part], orders, unbounded(hierarchy))
     return cycles, energy
 
 
-def _evaluated(
-    rows: Longs, orders: Longs, hierarchy: Hierarchy, bits: tuple[float, float, float]
-) -> tuple[Floats, Floats]:
+def _evaluated(rows: Longs, orders: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
     sizes = folded(rows[:, :DIMS], hierarchy)
     exact, whole, temporal = spreads(sizes, hierarchy)
     count, tried = len(rows), len(orders)
-    strides = rows[:, DIMS : DIMS + 4].astype(np.float64)
+    strides = rows[:, _STRIDES:_LIMITS].astype(np.float64)
     extent = sizes.astype(np.float64)
     limits = np.stack(
         [
             np.minimum(
-                rows[:, DIMS + 4 + axis],
+                rows[:, _LIMITS + axis],
                 touched(extent[:, AT[out]], extent[:, AT[tap]], strides[:, axis], strides[:, 2 + axis]),
             )
             for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX")))
@@ -100,7 +109,7 @@ def _evaluated(
         whole=repeated(whole),
         strides=repeated(strides),
         limits=repeated(limits),
-        bits=np.tile(np.array(bits, dtype=np.float64), (count * tried, 1)),
+        bits=repeated(np.repeat(rows[:, _BITS:].astype(np.float64), 3, axis=1)),
         macs=repeated(np.prod(extent, axis=1)),
         operands=("O", "W", "I"),
         cuts={},
@@ -130,12 +139,21 @@ def folded(sizes: Longs, hierarchy: Hierarchy) -> Longs:
 
 @lru_cache(maxsize=64)
 def unbounded(hierarchy: Hierarchy) -> Hierarchy:
-    """The hierarchy with topmost memories that hold anything."""
-    tops = {levels[-1] for levels in hierarchy.levels.values() if levels}
+    """The hierarchy with topmost memories that hold anything.
 
-    def grown(position: int, memory: Memory) -> Memory:
-        return replace(memory, bits=float("inf")) if position in tops else memory
-
-    return replace(
-        hierarchy, memories=tuple(grown(position, each) for position, each in enumerate(hierarchy.memories))
-    )
+    An operand whose topmost memory is that of single units gets one above it that is as fast as it likes.
+    """
+    axes = tuple(range(len(hierarchy.axes)))
+    tops = {operand: hierarchy.memories[levels[-1]] for operand, levels in hierarchy.levels.items()}
+    whole = [memory for memory in tops.values() if len(memory.axes) == len(axes)]
+    memories = [
+        replace(memory, bits=float("inf")) if memory in whole else memory for memory in hierarchy.memories
+    ]
+    for operand, memory in tops.items():
+        if memory not in whole:
+            moves = (Move.FEED, Move.STORE) if operand == "O" else (Move.FEED,)
+            port = Port(_ANY_WIDTH, 1, tuple((operand, move) for move in moves))
+            memories.append(
+                Memory(f"beyond {memory.name}", float("inf"), (operand,), (port,), axes, 0.0, 0.0)
+            )
+    return replace(hierarchy, memories=tuple(memories))

@@ -156,7 +156,7 @@ def evaluate(
         links += arriving
         energy += model.core_energy_pj(
             (model.work_sum[b] - model.work_sum[a])[:, 0],
-            model.array_bytes_sum[b[:, 0], kind] - model.array_bytes_sum[a[:, 0], kind],
+            model.array_pj_sum[b[:, 0], kind] - model.array_pj_sum[a[:, 0], kind],
             kind,
         )
     last = first + length

@@ -36,7 +36,7 @@ def serial_runs(model: Model) -> SerialRuns:
     """Costs of all blocks on all core types."""
     costs, shapes = model.serial, model.shapes
     kinds = np.arange(len(model.cores))
-    inside_pj = model.core_energy_pj((shapes.macs + shapes.vector_ops)[:, None], costs.array_bytes, kinds)
+    inside_pj = model.core_energy_pj((shapes.macs + shapes.vector_ops)[:, None], costs.array_pj, kinds)
     variants: dict[tuple[int, int], tuple[Any, ...]] = {}
     for kept in (0, 1):
         fill = np.where(kept and costs.kept > 0, costs.fill_weight_bytes, costs.fill_bytes)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 
 from headway.core.device import Core
+from headway.cost.arrays import Bools as Bools
+from headway.cost.arrays import Floats as Floats
+from headway.cost.arrays import Longs as Longs
 from headway.cost.dataflow import array_accesses, ceil_div, systolic_steps
+from headway.cost.nest import AT
+from headway.cost.oncore import nest_row, oncore_costs
 from headway.models.graph import Graph, Layer, LayerKind
-
-Floats = npt.NDArray[np.float64]
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _GEMM_KINDS = (LayerKind.CONV, LayerKind.MATMUL, LayerKind.RECURRENT)
 
@@ -53,6 +53,8 @@ class Shapes:
     kernel: Floats
     stride: Floats
     pad: Floats
+    nest: Longs  # [layer, column]: the loops, for cores whose costs come from mappings (see `oncore`)
+    repeats: Longs  # how many such nests run one after the other
 
     def __len__(self) -> int:
         return len(self.M)
@@ -95,7 +97,7 @@ class Shapes:
         count = ceil_div(self.rows, height)
         last = self.rows - (count - 1) * height
         steps = (count - 1) * self._band_steps(core, height) + self._band_steps(core, last)
-        cycles: Floats = np.maximum(1.0, steps - (self.macs > 0))
+        cycles: Floats = np.maximum(1.0, steps - self._uncounted(core))
         return cycles
 
     def overlapping_cycles(self, core: Core, band_rows: Longs, new_rows: Longs, bands: Longs) -> Floats:
@@ -108,35 +110,54 @@ class Shapes:
         steps = edges * self._band_steps(core, edge_rows) + (bands - edges) * self._band_steps(
             core, band_rows
         )
-        cycles: Floats = np.maximum(1.0, steps - (self.macs > 0))
+        cycles: Floats = np.maximum(1.0, steps - self._uncounted(core))
         return cycles
 
+    def _uncounted(self, core: Core) -> Bools:
+        """The last step of a systolic array, which SCALE-Sim does not count."""
+        return (self.macs > 0) & (core.hierarchy is None)
+
     def _band_steps(self, core: Core, height: Longs) -> Floats:
-        M = ceil_div(self.M * height, self.rows)
-        array = (
-            self.products
-            * systolic_steps(M, self.N, self.K, core.rows, core.columns, core.dataflow)
-            * self.scale
-        )
+        if core.hierarchy is None:
+            M = ceil_div(self.M * height, self.rows)
+            steps_of_one = systolic_steps(M, self.N, self.K, core.rows, core.columns, core.dataflow)
+            array = self.products * steps_of_one * self.scale
+        else:
+            array = self._mapped(core, height)[0]
         bound = self.macs * height / self.rows / core.rows
         array = np.where(self.macs > 0, np.where(self.bounded, bound, array), 0.0)
         vector = self.vector_ops * height / self.rows / core.vector_lanes
         steps: Floats = np.maximum(np.ceil(array), np.ceil(vector))
         return steps
 
-    def array_bytes(self, core: Core, operand_bytes: float) -> Floats:
-        """Bytes that cross between SRAM and the core's array or vector unit in one inference."""
-        array = array_accesses(self.M, self.N, self.K, core.rows, core.columns, core.dataflow)
-        gemm = self.products * array * self.scale * operand_bytes + self.side
-        return np.where((self.macs > 0) & ~self.bounded, gemm, self.traffic_once)
+    def _mapped(self, core: Core, height: Longs) -> tuple[Floats, Floats]:
+        """Cycles, and pJ of memory accesses, of bands of that many rows on a core with a hierarchy."""
+        assert core.hierarchy is not None
+        shape = np.broadcast_shapes(height.shape, self.rows.shape)
+        rows = np.broadcast_to(self.nest, (*shape, self.nest.shape[1])).copy()
+        rows[..., AT["OY"]] = ceil_div(rows[..., AT["OY"]] * height, self.rows)
+        cycles, energy = oncore_costs(rows.reshape(-1, rows.shape[-1]), core.hierarchy)
+        times = self.repeats * self.scale
+        return cycles.reshape(shape) * times, energy.reshape(shape) * times
+
+    def array_pj(self, core: Core, operand_bytes: float) -> Floats:
+        """Energy of what crosses between SRAM and the array or vector unit in one inference, and within."""
+        nested = (self.macs > 0) & ~self.bounded
+        if core.hierarchy is None:
+            array = array_accesses(self.M, self.N, self.K, core.rows, core.columns, core.dataflow)
+            array_pj = self.products * array * self.scale * operand_bytes * core.sram_energy_pj_per_byte
+        else:
+            array_pj = self._mapped(core, self.rows)[1]
+        crossing = np.where(nested, self.side, self.traffic_once) * core.sram_energy_pj_per_byte
+        return np.where(nested, array_pj, 0.0) + crossing
 
     def array_tile_bytes(self, core: Core, operand_bytes: float) -> Floats:
         """Bytes of the weights that fill the array once; never more than there are."""
         return np.minimum(self.held, float(core.rows * core.columns) * operand_bytes)
 
 
-def shapes_of(graph: Graph) -> Shapes:
-    """The columns of a graph."""
+def shapes_of(graph: Graph, operand_bits: int = 8) -> Shapes:
+    """The columns of a graph. The bits of its elements matter for mappings only."""
     layers = graph.layers
     nests = [_nest(layer) for layer in layers]
     M, N, K, products = (np.array(column, dtype=np.int64) for column in zip(*nests, strict=True))
@@ -165,6 +186,8 @@ def shapes_of(graph: Graph) -> Shapes:
         kernel=np.array([max(1, layer.row_kernel) for layer in layers], dtype=np.float64),
         stride=np.array([layer.row_stride for layer in layers], dtype=np.float64),
         pad=np.array([layer.row_pad for layer in layers], dtype=np.float64),
+        nest=np.array([nest_row(*_loops(layer), operand_bits) for layer in layers], dtype=np.int64),
+        repeats=np.where([layer.kind is LayerKind.RECURRENT for layer in layers], products, 1),
     )
 
 
@@ -179,6 +202,20 @@ def _nest(layer: Layer) -> tuple[int, int, int, int]:
     if layer.weight_is_activation:
         return m, n, k, max(1, dims.B * dims.groups)
     return max(1, dims.B) * m, n, k, max(1, dims.groups)
+
+
+def _loops(layer: Layer) -> tuple[dict[str, int], tuple[int, int, int, int], tuple[int, int] | None]:
+    """Loop sizes by name; strides and dilations; rows and columns of the input map, if it has any."""
+    m, n, k, products = _nest(layer)
+    dims = layer.dims
+    if layer.kind is LayerKind.CONV:
+        sizes = {"B": dims.B, "G": dims.groups, "K": dims.n, "C": dims.C // dims.groups}
+        sizes |= {"OY": dims.OY, "OX": dims.OX, "FY": dims.FY, "FX": dims.FX}
+        steps = (dims.stride_y, dims.stride_x, dims.dilation_y, dims.dilation_x)
+        return sizes, steps, (dims.IY, dims.IX)
+    if layer.kind is LayerKind.RECURRENT:
+        return {"K": n, "C": k}, (1, 1, 1, 1), None
+    return {"G": products, "K": n, "C": k, "OY": m}, (1, 1, 1, 1), None
 
 
 def streamed(layer: Layer) -> tuple[int, ...]:

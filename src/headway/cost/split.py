@@ -13,8 +13,9 @@ import numpy as np
 from headway.core.block import Mode, Option, Segment
 from headway.cost.layer import layer_traffic
 from headway.cost.model import Model
+from headway.cost.nest import AT
 from headway.cost.serial import MAX_STEPS
-from headway.cost.shapes import Shapes
+from headway.cost.shapes import Longs, Shapes
 
 Convention = Literal["multicast", "stream"]
 
@@ -106,7 +107,7 @@ def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -
             dram += float(traffic.dram[0])
             sram = max(sram, float(traffic.sram[0]))
             work = float(part.macs[0] + part.vector_ops[0])
-            energy += model.core_energy_pj(work, float(part.array_bytes(core, device.operand_bytes)[0]), kind)
+            energy += model.core_energy_pj(work, float(part.array_pj(core, device.operand_bytes)[0]), kind)
         link = shared_bytes * (len(kinds) - 1)
         dram -= link  # every part counted what is shared; all but the first get it over the link
         compute = max(compute, shared_bytes / device.link.bandwidth_bytes_s)  # to all of them at once
@@ -148,6 +149,7 @@ def _by_channels(shapes: Shapes, shares: list[float]) -> tuple[list[Shapes], flo
             main=shapes.main * share if grouped else shapes.main,
             side=shapes.side * share,
             output=shapes.output * share,
+            nest=_part_of_nest(shapes, "G" if grouped else "K", share),
         )
         for share in shares
     ], 0.0 if grouped else float(shapes.main[0])
@@ -164,6 +166,14 @@ def _by_rows(shapes: Shapes, shares: list[float]) -> tuple[list[Shapes], float]:
             main=shapes.main * share,
             side=shapes.side * share,
             output=shapes.output * share,
+            nest=_part_of_nest(shapes, "OY", share),
         )
         for share in shares
     ], float(shapes.held[0])
+
+
+def _part_of_nest(shapes: Shapes, loop: str, share: float) -> Longs:
+    """The loops with a share of the iterations of one of them."""
+    nest = shapes.nest.copy()
+    nest[:, AT[loop]] = np.maximum(1, np.ceil(nest[:, AT[loop]] * share))
+    return nest
