@@ -38,14 +38,16 @@ def test_a_split_run_takes_what_was_measured_with_as_many_threads() -> None:
     assert costs.isolated_s == pytest.approx(3.8 * MS)
 
 
-def test_a_run_pays_for_dispatch_and_switch_once() -> None:
+def test_a_run_pays_for_its_dispatch_once_and_for_a_switch_if_it_goes_on_inside_a_model() -> None:
     costs = table(dispatch_s=0.1 * MS, switch_s=0.2 * MS)
     whole = costs.option(Mode.SERIAL, 0, 3, (0,))
-    assert whole.fixed_s == pytest.approx(0.3 * MS)
-    assert seconds(whole) == pytest.approx(7.3 * MS)
-    assert [part.fixed_s for part in costs.segments(whole)] == pytest.approx([0.3 * MS, 0.0, 0.0])
+    assert whole.fixed_s == pytest.approx(0.1 * MS)
+    assert seconds(whole) == pytest.approx(7.1 * MS)
+    assert [part.fixed_s for part in costs.segments(whole)] == pytest.approx([0.1 * MS, 0.0, 0.0])
+    rest = costs.option(Mode.SERIAL, 1, 3, (0,))
+    assert [part.fixed_s for part in costs.segments(rest)] == pytest.approx([0.3 * MS, 0.0])
     assert costs.serial_s[1][0] == pytest.approx(2.3 * MS)
-    assert costs.remaining_s == pytest.approx([7.3 * MS, 6.3 * MS, 4.3 * MS, 0.0])
+    assert costs.remaining_s == pytest.approx([7.1 * MS, 6.3 * MS, 4.3 * MS, 0.0])
 
 
 @pytest.mark.parametrize(("mode", "kinds"), [(Mode.SERIAL, (0,)), (Mode.SPLIT, (0, 0))])
