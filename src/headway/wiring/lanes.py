@@ -135,6 +135,8 @@ def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequen
     path = scenario.model_path(tenant)
     try:
         if path is not None:
+            if path.suffix.lower() != ".onnx":
+                raise HeadwayError(f"{path}: a layer table has no weights to run with; accepted: .onnx")
             return take_in(path, _widths(lanes), name=key, dims=tenant.dims, cache=ProfileCache())
         options = dict(tenant.options)
         batch = options.pop("batch", 1)

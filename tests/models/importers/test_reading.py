@@ -54,3 +54,16 @@ def test_a_scenario_runs_with_a_layer_table(tmp_path):
     (table,) = prepared.tables.values()
     assert table.blocks == 2
     assert len(log.where("arrive")) == 20
+
+
+def test_a_layer_table_is_refused_where_models_run_for_real(tmp_path):
+    (tmp_path / "net.csv").write_text(TABLE)
+    tenant = {
+        "name": "only",
+        "model": "net.csv",
+        "sla": {"isolated": 4},
+        "arrivals": {"process": "poisson", "rate": "50 /s"},
+    }
+    data = {"name": "demo", "hardware": "cpu-wide", "requests": 20, "tenants": [tenant]}
+    with pytest.raises(HeadwayError, match=r"tenants\[0\]\.model: .*net\.csv: a layer table has no weights"):
+        prepare(Scenario.from_mapping(data, base_dir=tmp_path))
