@@ -4,6 +4,7 @@ import pytest
 
 import headway
 from headway import wiring
+from headway.models import at_width, merge
 from headway.policies import registry
 
 CLOSED = {"process": "closed", "clients": 2, "think_time": "1 ms"}
@@ -83,3 +84,36 @@ def test_laxity_does_not_drop_what_one_uninterrupted_run_still_completes():
 def test_policies_to_compare_are_a_list_with_something_in_it(policies):
     with pytest.raises(headway.HeadwayError, match="accepted: a list of names"):
         headway.compare(scenario(CLOSED, requests=10), policies)
+
+
+def test_a_table_is_that_of_the_simulator_whatever_was_done_to_the_graph():
+    device = headway.load_hardware("stream-hetero4")
+    graph = headway.load_model("kws_res8")
+    named = headway.build_table("kws_res8", "stream-hetero4")
+    simulated = wiring.prepare(scenario(CLOSED, requests=1)).tables["kws_res8"]
+    assert named.serial_s == simulated.serial_s
+    assert named.blocks < len(graph.layers)
+    for given in (graph, at_width(graph, device.operand_bytes), merge(at_width(graph, device.operand_bytes))):
+        assert headway.build_table(given, device).serial_s == named.serial_s
+
+
+def test_lanes_have_no_computed_costs():
+    with pytest.raises(headway.HeadwayError, match="measured, not computed"):
+        headway.build_table("kws_res8", "cpu-lanes")
+
+
+def test_models_of_the_zoo_are_loaded_by_name_and_take_options_as_dims():
+    assert headway.load_model("kws_res8", dims={"batch": 2}).macs == 2 * headway.load_model("kws_res8").macs
+    with pytest.raises(
+        headway.HeadwayError, match="no such file, and no model of the zoo; the zoo has alexnet"
+    ):
+        headway.load_model("kws_res9")
+
+
+@pytest.mark.parametrize("option", ["weights", "name"])
+def test_what_is_no_option_of_a_zoo_model_is_refused_as_such(option):
+    cfg = scenario(CLOSED, requests=1).with_overrides({"tenants.a.options": {option: 1}})
+    with pytest.raises(
+        headway.HeadwayError, match=f"no option named '{option}'; accepted: batch, seed, frames"
+    ):
+        headway.simulate(cfg)

@@ -15,14 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.api import Comparison, Result, compare, simulate
+    from headway.api import Comparison, Result, build_table, compare, simulate
     from headway.config import Scenario, load_hardware
     from headway.core.block import Mode
     from headway.core.errors import HeadwayError
     from headway.core.messages import Dispatch, Drop, Preempt, Wake
     from headway.core.protocols import Capability
     from headway.core.run import How
-    from headway.cost import build_table
     from headway.models import load_model
     from headway.policies import Policy, policy
 
@@ -60,7 +59,7 @@ _HOMES = {
     "Result": "headway.api",
     "Scenario": "headway.config",
     "Wake": "headway.core.messages",
-    "build_table": "headway.cost",
+    "build_table": "headway.api",
     "compare": "headway.api",
     "load_hardware": "headway.config",
     "load_model": "headway.models",

@@ -1,4 +1,4 @@
-"""The functions behind `headway.simulate` and `headway.compare`, for scripts and notebooks."""
+"""The functions behind `headway.simulate`, `compare` and `build_table`, for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway import wiring
-from headway.config import Scenario
+from headway.config import Scenario, load_hardware
+from headway.core.device import Device
 from headway.core.errors import HeadwayError
+from headway.models import Graph, load_model
 from headway.record.log import LogTable
 from headway.record.metrics import Summary, summarise
 
 if TYPE_CHECKING:
+    from headway.cost import Table
     from headway.record.outputs import OutputPaths
 
 
@@ -72,3 +75,19 @@ def compare(scenario: Scenario | str | Path, policies: Sequence[str]) -> Compari
     wiring.require_policies(policies)
     logs = wiring.compare(wiring.prepare(given), policies)
     return Comparison({name: Result(name, log) for name, log in logs.items()})
+
+
+def build_table(model: Graph | str | Path, hardware: Device | str | Path) -> Table:
+    """The cost table of a model on an accelerator, as the simulator takes it.
+
+    `model` is what `load_model` returns or reads, `hardware` what `load_hardware` does. Float tensors are
+    priced at the width of the hardware, and layers are merged. One block is one merged layer: `serial_s` has
+    seconds by block and core kind, `remaining_s` those from a block to the end, `stacks` and `pipelines` the
+    ways to fuse; `headway.core.protocols.CostTable` describes them all.
+
+    Raises HeadwayError for a model or hardware that cannot be read, a model without layers, and lanes, whose
+    costs are measured.
+    """
+    graph = model if isinstance(model, Graph) else load_model(model)
+    device = hardware if isinstance(hardware, Device) else load_hardware(hardware)
+    return wiring.price(graph, device)

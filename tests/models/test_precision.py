@@ -38,3 +38,10 @@ def test_what_is_narrower_already_stays(embedded: Graph) -> None:
 def test_other_widths_are_refused(embedded: Graph) -> None:
     with pytest.raises(HeadwayError, match=r"0\.5, 1, 2, 4 and 8"):
         at_width(embedded, 3)
+
+
+def test_a_graph_is_narrowed_once(embedded: Graph) -> None:
+    narrow = at_width(embedded, 1)
+    assert at_width(narrow, 1) == narrow
+    with pytest.raises(HeadwayError, match="brought to 8-bit operands; for 16-bit"):
+        at_width(narrow, 2)

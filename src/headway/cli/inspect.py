@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,11 +61,11 @@ def _inspect(
     """
     from rich.console import Console
 
-    from headway.models import merge
+    from headway.models import load_model, merge
 
     sizes = _parsed(dim or [])
     with Console(stderr=True).status(f"Reading {model}"):
-        graph = _load(model, sizes, runtime)
+        graph = load_model(model, dims=sizes, check_runtime=runtime)
     if merged:
         graph = merge(graph)
     for warning in graph.warnings:
@@ -78,21 +77,6 @@ def _inspect(
     console.print(_table(graph))
     for line in _summary(graph):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _load(model: str, sizes: dict[str, int], runtime: bool) -> Graph:
-    from headway.models import load_model, zoo
-    from headway.models.reading import TABLE_SUFFIXES
-
-    if not Path(model).exists() and model in zoo.names():
-        return load_model(zoo.build(model, weights=False, **sizes), name=model)
-    file = Path(model)
-    suffix = file.suffix.partition("#")[0].lower()
-    if not file.exists() and file.name == model and suffix not in (".onnx", *TABLE_SUFFIXES):
-        raise HeadwayError(
-            f"{model}: no such file, and no model of the zoo; the zoo has {', '.join(zoo.names())}"
-        )
-    return load_model(model, dims=sizes, check_runtime=runtime)
 
 
 def _parsed(settings: Iterable[str]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Model files of every kind: ONNX, and the layer tables of other tools."""
+"""Models of every kind: ONNX files, the layer tables of other tools, and the zoo by name."""
 
 from __future__ import annotations
 
@@ -29,17 +29,21 @@ def load_model(
     Args:
         path: an ONNX file or a model in memory; or a layer table, told by how its name ends: a topology of
             SCALE-Sim (.csv), a workload of ZigZag (.yaml), a table of MAESTRO or XRBench (.m, with #NETWORK
-            after it where it holds several).
+            after it where it holds several); or, where there is no file of that name, a model of the zoo,
+            which is built without weights.
         dims: sizes of symbolic dimensions of an ONNX model, by name or as INPUT.AXIS; others get a default
-            that is said in `Graph.dims_assumed` and `Graph.warnings`.
+            that is said in `Graph.dims_assumed` and `Graph.warnings`. For a zoo model, its options.
         name: the graph's name; by default the file's, else the model's own.
-        check_runtime: also ask ONNX Runtime whether it takes the model (`Graph.runnable`, `Graph.refusal`).
+        check_runtime: also ask ONNX Runtime whether it takes the model (`Graph.runnable`, `Graph.refusal`);
+            not asked of models without weights.
 
     Raises:
-        HeadwayError: a file that is not there or not a model of its kind, a graph that is not well formed,
-            sizes that contradict the file or each other, external data outside the model's folder, or a field
-            of a table that has no counterpart.
+        HeadwayError: neither a file nor a model of the zoo, a file that is not a model of its kind, a graph
+            that is not well formed, sizes that contradict the file or each other, external data outside the
+            model's folder, or a field of a table that has no counterpart.
     """
+    if isinstance(path, str) and _may_be_of_the_zoo(path):
+        return load_model(zoo_model(path, dims or {}, weights=False), name=name or path)
     if isinstance(path, (str, os.PathLike)):
         file, part = file_and_part(path)
         if file.suffix.lower() in TABLE_SUFFIXES:
@@ -52,6 +56,37 @@ def load_model(
     from headway.models import onnx_reader
 
     return onnx_reader.load_model(path, dims=dims, name=name, check_runtime=check_runtime)
+
+
+def zoo_model(name: str, options: Mapping[str, int], *, weights: bool) -> ModelProto:
+    """A zoo model with the options that a user gave it, `batch` and `seed` among them.
+
+    Raises HeadwayError for an unknown model or option.
+    """
+    from headway.models import zoo
+
+    for option in options:
+        if option in ("name", "weights"):  # parameters of `build`, not options
+            accepted = ["batch", "seed", *(known.name for known in zoo.describe(name).options)]
+            raise HeadwayError(
+                f"zoo model {name!r}: no option named {option!r}; accepted: {', '.join(accepted)}"
+            )
+    return zoo.build(name, weights=weights, **options)
+
+
+def _may_be_of_the_zoo(name: str) -> bool:
+    """Whether a name can only be one of the zoo's. Raises HeadwayError if it then is none."""
+    from headway.models import zoo
+
+    file = Path(name)
+    suffix = file.suffix.partition("#")[0].lower()
+    if file.exists() or file.name != name or suffix in (".onnx", *TABLE_SUFFIXES):
+        return False
+    if name not in zoo.names():
+        raise HeadwayError(
+            f"{name}: no such file, and no model of the zoo; the zoo has {', '.join(zoo.names())}"
+        )
+    return True
 
 
 def file_and_part(path: str | os.PathLike[str]) -> tuple[Path, str | None]:

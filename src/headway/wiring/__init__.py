@@ -1,7 +1,7 @@
 """The composition root: from a scenario to a wired engine, driver, policy and estimator."""
 
 from headway.wiring.live import LiveRun, run
-from headway.wiring.prepared import Answered, Prepared, prepare
+from headway.wiring.prepared import Answered, Prepared, prepare, price
 from headway.wiring.simulated import compare, known_policies, require_policies, simulate
 from headway.wiring.twin import Twin, twin
 
@@ -13,6 +13,7 @@ __all__ = [
     "compare",
     "known_policies",
     "prepare",
+    "price",
     "require_policies",
     "run",
     "simulate",

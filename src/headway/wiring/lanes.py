@@ -17,6 +17,7 @@ from headway.live.overheads import measure_overheads
 from headway.live.processors import available, machine, runtime
 from headway.live.profiler import Intake, take_in
 from headway.models.profile import DeviceProfile
+from headway.models.reading import zoo_model
 
 Step = Callable[[str], None]
 """Called with a few words whenever a part of the preparation begins."""
@@ -129,8 +130,6 @@ def _widths(lanes: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
 
 
 def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequence[int]]) -> Intake:
-    from headway.models import zoo
-
     tenant = scenario.tenants[position]
     path = scenario.model_path(tenant)
     try:
@@ -138,9 +137,7 @@ def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequen
             if path.suffix.lower() != ".onnx":
                 raise HeadwayError(f"{path}: a layer table has no weights to run with; accepted: .onnx")
             return take_in(path, _widths(lanes), name=key, dims=tenant.dims, cache=ProfileCache())
-        options = dict(tenant.options)
-        batch = options.pop("batch", 1)
-        built = zoo.build(tenant.model, batch=batch, weights=True, **options)
+        built = zoo_model(tenant.model, tenant.options, weights=True)
         return take_in(built, _widths(lanes), name=key, cache=ProfileCache())
     except HeadwayError as error:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None

@@ -14,8 +14,9 @@ from headway.core.errors import HeadwayError
 from headway.core.messages import Reply
 from headway.core.protocols import Contention, CostTable
 from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
-from headway.cost.table import build_table
-from headway.models import at_width, load_model, merge
+from headway.cost.table import Table, build_table
+from headway.models import Graph, at_width, load_model, merge
+from headway.models.reading import zoo_model
 from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
 from headway.wiring.lanes import Measured, Step, measure
 from headway.workload.arrivals import stream
@@ -132,10 +133,19 @@ def model_key(tenant: Tenant) -> str:
     return f"{tenant.model}[{bucket}]" if bucket else tenant.model
 
 
+def price(graph: Graph, device: Device) -> Table:
+    """The cost table of a model on an accelerator, as the simulator takes it: float tensors at the width of
+    the device's operands, followers merged into the layers before them.
+
+    Raises HeadwayError for a graph without layers, and for a device with lanes, which are measured.
+    """
+    if not graph.layers:
+        raise HeadwayError(f"{graph.name} has no layers to run")
+    return build_table(merge(at_width(graph, device.operand_bytes)), device)
+
+
 def _price(scenario: Scenario, position: int, device: Device, say: Step) -> CostTable:
     """The cost table of a tenant's model on an accelerator."""
-    from headway.models import zoo
-
     tenant = scenario.tenants[position]
     key = model_key(tenant)
     path = scenario.model_path(tenant)
@@ -145,14 +155,9 @@ def _price(scenario: Scenario, position: int, device: Device, say: Step) -> Cost
         if path is not None:
             graph = load_model(path, dims=tenant.dims)
         else:
-            options = dict(tenant.options)
-            batch = options.pop("batch", 1)
-            built = zoo.build(tenant.model, batch=batch, weights=False, **options)
-            graph = load_model(built, name=tenant.model)
-        if not graph.layers:
-            raise HeadwayError(f"{key} has no layers to run")
+            graph = load_model(zoo_model(tenant.model, tenant.options, weights=False), name=tenant.model)
         say(f"pricing {key} on {device.name}")
-        return build_table(merge(at_width(graph, device.operand_bytes)), device)
+        return price(graph, device)
     except HeadwayError as error:
         raise HeadwayError(f"{where}: {error}") from None
 
