@@ -20,27 +20,6 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """One block: its place in the chain, its name, the hash of its content, the bytes that cross its end."""
-
-    index: int
-    name: str
-    content_hash: str
-    cut_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """A model as the engine knows it: a name and its blocks in order."""
-
-    model: str
-    blocks: tuple[Block, ...]
-
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-
-@dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of a run during which its demand is constant.
 

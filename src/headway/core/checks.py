@@ -26,7 +26,6 @@ _NEEDS = {
     Mode.SPLIT: Capability.SPLIT,
 }
 
-
 DECISIONS_PER_REQUEST: Final = 8
 
 
@@ -107,9 +106,8 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
     """The request and the option that a dispatch asks for.
 
     Raises BadDecision naming what is wrong: a field of another type, more than one request, a request that
-    is not ready, blocks
-    that do not go on where it stands, a core that is busy or named twice, a mode the policy does not
-    declare, or a run that does not fit.
+    is not ready, blocks that do not go on where it stands, a core that is busy or named twice, a mode the
+    policy does not declare, or a run that does not fit.
     """
     _check_types(decision)
     if len(decision.requests) != 1:

@@ -56,8 +56,6 @@ _END_STATE = {
     Outcome.FAILED: State.FAILED,
 }
 
-_RAISED = (Exception, SystemExit)  # what a policy may raise; an exit would end the run as if all was well
-
 _WHOLE = 1.0 - 1e-9  # shares are sums of floats
 
 

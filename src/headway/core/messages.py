@@ -108,7 +108,6 @@ class Drop:
 
     request: Request
     reason: str
-    expected_end_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -282,7 +282,6 @@ class Policy(Protocol):
     """A scheduler. Only `decide` is required; `headway.policies.Policy` gives defaults for the rest."""
 
     needs: frozenset[Capability]
-    estimator: str
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Its place in `ready`, computed when it becomes ready."""
@@ -295,6 +294,3 @@ class Policy(Protocol):
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:
         """Called after each finished run."""
         ...
-
-
-Tables = Mapping[str, CostTable]

@@ -17,7 +17,6 @@ class Policy:
     """
 
     needs: frozenset[Capability] = frozenset()
-    estimator: str = "default"
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Its place in `view.ready`: by default in order of arrival."""
