@@ -1,0 +1,226 @@
+"""What each layer costs by itself on each core, every number split into the terms it consists of.
+
+A table (`build_table`) has one latency per layer and core, made for scheduling. Here are the parts, for whoever
+designs the core: which cycles compute, wait, load and store, what passes each memory, where the energy goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headway.core.device import Core, Device
+from headway.core.errors import HeadwayError
+from headway.core.hierarchy import Hierarchy, main_memory
+from headway.cost.mapping import Overlap
+from headway.cost.model import Model
+from headway.cost.nest import DIMS, Nest
+from headway.cost.oncore import folded, unbounded
+from headway.cost.search import MappedLayer, map_layer
+from headway.cost.serial import serial_runs
+from headway.cost.shapes import Floats
+from headway.models.graph import Graph
+
+DRAM = "dram"
+SRAM = "sram"
+MAC = "mac"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTerms:
+    """One layer on one core with nothing before or after it: cycles of that core's clock, bytes, pJ.
+
+    `compute_cycles` has the array or the vector unit at work, `onload_cycles` come before its first and
+    `offload_cycles` after its last operation, `stall_cycles` are those in between in which it waits.
+    `memory_bytes` are read and written by memory, from the array upwards, ending with DRAM; `energy_pj_by`
+    has the same names and the arithmetic. `schedule_cycles` is what a cost table counts for the layer.
+    """
+
+    compute_cycles: float
+    stall_cycles: float
+    onload_cycles: float
+    offload_cycles: float
+    memory_bytes: Mapping[str, float]
+    energy_pj_by: Mapping[str, float]
+    schedule_cycles: float
+
+    @property
+    def latency_cycles(self) -> float:
+        """The sum of the four terms."""
+        return self.compute_cycles + self.stall_cycles + self.onload_cycles + self.offload_cycles
+
+    @property
+    def dram_bytes(self) -> float:
+        """Bytes that cross the memory interface."""
+        return self.memory_bytes[DRAM]
+
+    @property
+    def energy_pj(self) -> float:
+        """The sum of all parts."""
+        return sum(self.energy_pj_by.values())
+
+
+def layer_terms(
+    graph: Graph, device: Device, overlap: Overlap = "physical"
+) -> tuple[tuple[LayerTerms, ...], ...]:
+    """[layer][kind]: the terms of every layer on one core of every type.
+
+    On a core that is described by its memories, a layer with a loop nest has the best mapping found on those
+    memories with DRAM above them; `overlap` says how its loads are counted (see `mapping.evaluate`). All other
+    layers, and all layers on systolic arrays, have the closed form of tables: cycles on the core, the first
+    tile before them, and whatever the transfers take longer. The graph is as `build_table` takes it.
+
+    Raises HeadwayError for a device with lanes, and for a core that a layer does not fit on.
+    """
+    if device.has_lanes:
+        raise HeadwayError(
+            f"{device.name} has lanes: what {graph.name} costs there is measured, not computed from layers"
+        )
+    if not graph.layers:
+        raise HeadwayError(f"{graph.name} has no layers, so nothing costs anything")
+    model = Model.of(graph, device)
+    cold_s = serial_runs(model).cold_s
+    columns = [_Column(model, kind, cold_s[:, kind], overlap).terms() for kind in range(len(model.cores))]
+    return tuple(zip(*columns, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _OnCore:
+    """Cycles on the core, and bytes and pJ of its memories by name; DRAM is among them if it was mapped."""
+
+    compute: float
+    stall: float
+    onload: float
+    offload: float
+    bytes: dict[str, float]
+    pj: dict[str, float]
+
+    @property
+    def cycles(self) -> float:
+        return self.compute + self.stall + self.onload + self.offload
+
+
+class _Column:
+    """All layers of a model on one core type."""
+
+    def __init__(self, model: Model, kind: int, cold_s: Floats, overlap: Overlap) -> None:
+        self.model, self.kind, self.cold_s, self.overlap = model, kind, cold_s, overlap
+        self.core: Core = model.cores[kind]
+        self.bytes_per_cycle = model.device.dram_bandwidth_bytes_s / self.core.clock_hz
+        shapes, operand_bytes = model.shapes, model.device.operand_bytes
+        self.nested = (shapes.macs > 0) & ~shapes.bounded
+        self.cycles = model.serial.cycles_s[:, kind] * self.core.clock_hz
+        hierarchy = self.core.hierarchy
+        if hierarchy is None:
+            self.top = SRAM
+            self.array_bytes = shapes.array_pj(replace(self.core, sram_energy_pj_per_byte=1.0), operand_bytes)
+        else:
+            self.top = hierarchy.memories[hierarchy.levels["I"][-1]].name
+            self.array_bytes = np.where(self.nested, shapes.side, shapes.traffic_once)
+            self.sizes = folded(shapes.nest[:, :DIMS], hierarchy)
+
+    def terms(self) -> tuple[LayerTerms, ...]:
+        return tuple(self._terms(layer) for layer in range(len(self.model)))
+
+    def _terms(self, layer: int) -> LayerTerms:
+        shapes, core = self.model.shapes, self.core
+        if core.hierarchy is None or not self.nested[layer]:
+            return self._around(layer, _OnCore(float(self.cycles[layer]), 0.0, 0.0, 0.0, {}, {}))
+        if shapes.recurrent[layer] or not core.double_buffered:
+            return self._around(layer, self._mapped(layer, unbounded(core.hierarchy)))
+        device = self.model.device
+        main = main_memory(
+            self.bytes_per_cycle * 8, device.dram_energy_pj_per_byte / 8, len(core.hierarchy.axes)
+        )
+        inside = self._mapped(layer, core.hierarchy.under(main))
+        side = float(shapes.side[layer])
+        mapped_s = inside.bytes[DRAM] / self.bytes_per_cycle
+        # What followers read beside the result takes cycles of the DRAM port that may not be there.
+        late = (inside.bytes[DRAM] + side) / self.bytes_per_cycle - max(inside.cycles, mapped_s)
+        return self._counted(
+            layer, replace(inside, stall=inside.stall + max(0.0, late)), inside.bytes[DRAM] + side, side
+        )
+
+    def _around(self, layer: int, inside: _OnCore) -> LayerTerms:
+        """The closed form of tables: the transfers beside, or around, what happens on the core."""
+        costs, dram = self.model.serial, float(self.model.serial.dram[layer, self.kind])
+        if self.core.double_buffered:
+            fill = float(costs.fill_bytes[layer, self.kind]) / self.bytes_per_cycle
+            late = dram / self.bytes_per_cycle - fill - inside.cycles
+            timed = replace(inside, onload=inside.onload + fill, stall=inside.stall + max(0.0, late))
+        else:
+            stored = float(self.model.shapes.output[layer])
+            timed = replace(
+                inside,
+                onload=inside.onload + (dram - stored) / self.bytes_per_cycle,
+                offload=inside.offload + stored / self.bytes_per_cycle,
+            )
+        return self._counted(layer, timed, dram, dram)
+
+    def _counted(self, layer: int, inside: _OnCore, dram: float, through_top: float) -> LayerTerms:
+        """With DRAM, what of it passes the topmost memory uncounted, and the arithmetic."""
+        model, core = self.model, self.core
+        shapes, crossing = model.shapes, float(self.array_bytes[layer]) + through_top
+        sizes, pj = dict(inside.bytes), dict(inside.pj)
+        sizes[self.top] = sizes.get(self.top, 0.0) + crossing
+        pj[self.top] = pj.get(self.top, 0.0) + crossing * core.sram_energy_pj_per_byte
+        sizes[DRAM] = dram
+        pj[DRAM] = dram * model.device.dram_energy_pj_per_byte
+        work = float(shapes.macs[layer] + shapes.vector_ops[layer])
+        return LayerTerms(
+            inside.compute,
+            inside.stall,
+            inside.onload,
+            inside.offload,
+            {name: sizes.get(name, 0.0) for name in memory_names(core)},
+            {MAC: work * core.mac_energy_pj} | {name: pj.get(name, 0.0) for name in memory_names(core)},
+            float(self.cold_s[layer]) * core.clock_hz,
+        )
+
+    def _mapped(self, layer: int, hierarchy: Hierarchy) -> _OnCore:
+        """A layer with a loop nest under the best mapping on these memories."""
+        shapes = self.model.shapes
+        row = shapes.nest[layer].tolist()
+        nest = Nest(
+            tuple(self.sizes[layer].tolist()),
+            *row[DIMS : DIMS + 4],
+            input_rows=row[DIMS + 4],
+            input_columns=row[DIMS + 5],
+            bits=(row[-1],) * 3,
+        )
+        try:
+            mapped = map_layer(nest, hierarchy, overlap=self.overlap)
+        except HeadwayError as error:
+            name = self.model.graph.layers[layer].name
+            raise HeadwayError(f"{name} on core {self.core.name}: {error}") from None
+        times = float(shapes.scale[layer]) * int(shapes.repeats[layer])
+        vector = float(np.ceil(shapes.vector_ops[layer] / self.core.vector_lanes))
+        passed = _bytes_by_memory(mapped, hierarchy)
+        spent: dict[str, float] = {}
+        for (memory, _), energy in mapped.energy_pj.items():
+            spent[memory] = spent.get(memory, 0.0) + energy * times
+        return _OnCore(
+            max(vector, mapped.compute_cycles * times),
+            mapped.stall_cycles * times,
+            mapped.onload_cycles * times,
+            mapped.offload_cycles * times,
+            {memory: size * times for memory, size in passed.items()},
+            spent,
+        )
+
+
+def memory_names(core: Core) -> tuple[str, ...]:
+    """The memories of a core from the array upwards, then DRAM."""
+    if core.hierarchy is None:
+        return SRAM, DRAM
+    return (*(memory.name for memory in core.hierarchy.memories), DRAM)
+
+
+def _bytes_by_memory(mapped: MappedLayer, hierarchy: Hierarchy) -> dict[str, float]:
+    memories = {memory.name: memory for memory in hierarchy.memories}
+    passed: dict[str, float] = {}
+    for (name, operand, move), words in mapped.words.items():
+        passed[name] = passed.get(name, 0.0) + words * memories[name].port_of(operand, move).bits / 8
+    return passed
