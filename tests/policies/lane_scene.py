@@ -19,11 +19,13 @@ def scene(
     *,
     lanes: int = 2,
     w: float = 0.0,
+    slowed: Mapping[int, float] | None = None,
 ) -> Rows:
     """The log of requests under a policy or a policy's name.
 
     Requests are (model, arrival, relative deadline) or with a mapping of further fields; models are the
-    milliseconds of their blocks by number of threads, of which each lane has one.
+    milliseconds of their blocks by number of threads, of which each lane has one. `slowed` is by how much
+    some requests take longer than that, by position.
     """
     device = toy_lanes(lanes)
     tables: dict[str, CostTable] = {
@@ -37,7 +39,8 @@ def scene(
             toy_request(at, model, tables, arrival_s=arrival * MS, deadline_s=(arrival + due) * MS, **fields)
         )
     chosen = make(policy) if isinstance(policy, str) else policy
-    return play(chosen, device, tables, made, contention=OverlapLoss(w))
+    noise = {at: (factor,) * made[at].blocks for at, factor in (slowed or {}).items()}
+    return play(chosen, device, tables, made, contention=OverlapLoss(w), noise=noise)
 
 
 def starts(log: Rows) -> list[tuple]:

@@ -1,6 +1,6 @@
 """Policies: one file each, registered by name. Importing this package registers those that ship."""
 
-from headway.policies import edf, fcfs, gslice, laxity, lucas, orion, reef, sjf, split
+from headway.policies import edf, fcfs, gslice, laxity, lucas, orion, planned, reef, sjf, split
 from headway.policies.base import Policy
 from headway.policies.registry import describe, make, names, policy
 
@@ -15,6 +15,7 @@ __all__ = [
     "make",
     "names",
     "orion",
+    "planned",
     "policy",
     "reef",
     "sjf",
