@@ -118,7 +118,8 @@ class GraphBuilder:
         if self._weights:
             values = _generator(self._seed, full_name).standard_normal(shape, dtype=np.float32)
             values *= np.float32(std)
-            values += np.float32(mean)
+            if mean:
+                values += np.float32(mean)
             proto.raw_data = values.astype("<f4", copy=False).tobytes()
         else:
             proto.data_location = TensorProto.EXTERNAL
@@ -147,11 +148,12 @@ class GraphBuilder:
             [_value_info(tensor) for tensor in self._outputs],
             value_info=[_value_info(tensor) for tensor in self._values],
         )
-        graph.initializer.extend(self._parameters)
         model = helper.make_model(
             graph, producer_name="headway", doc_string=doc, opset_imports=[helper.make_opsetid("", OPSET)]
         )
         model.ir_version = IR_VERSION
+        # Last, since making a graph or a model copies what it is made of.
+        model.graph.initializer.extend(self._parameters)
         return model
 
     def _unique(self, name: str) -> str:
