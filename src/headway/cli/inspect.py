@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.core.errors import HeadwayError
+from headway.cli.model_argument import Dim, ModelArgument, parsed_sizes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,24 +25,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _inspect(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="An ONNX file, a layer table (.csv of SCALE-Sim, .yaml of ZigZag, .m of MAESTRO, with "
-            "#NETWORK where it holds several), or a name that `headway zoo list` shows.",
-            show_default=False,
-        ),
-    ],
+    model: ModelArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    dim: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dim",
-            metavar="NAME=SIZE",
-            help="Size of a symbolic dimension, by its name or as INPUT.AXIS; of a zoo model, batch or one "
-            "of its options. Repeatable.",
-        ),
-    ] = None,
+    dim: Dim = None,
     merged: Annotated[
         bool,
         typer.Option(
@@ -63,7 +47,7 @@ def _inspect(
 
     from headway.models import load_model, merge
 
-    sizes = _parsed(dim or [])
+    sizes = parsed_sizes(dim)
     with Console(stderr=True).status(f"Reading {model}"):
         graph = load_model(model, dims=sizes, check_runtime=runtime)
     if merged:
@@ -77,23 +61,6 @@ def _inspect(
     console.print(_table(graph))
     for line in _summary(graph):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _parsed(settings: Iterable[str]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for setting in settings:
-        name, separator, value = setting.rpartition("=")
-        if not separator or not name:
-            raise HeadwayError(f"--dim {setting!r}: accepted: NAME=SIZE, for example batch=1")
-        if name in sizes:
-            raise HeadwayError(f"--dim {name}: given twice")
-        try:
-            sizes[name] = int(value)
-        except ValueError:
-            raise HeadwayError(
-                f"--dim {setting!r}: the size is {value!r}; accepted: a whole number"
-            ) from None
-    return sizes
 
 
 def _document(graph: Graph) -> dict[str, Any]:
