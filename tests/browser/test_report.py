@@ -123,3 +123,15 @@ def test_a_run_without_requests_is_drawn(page: Page, tmp_path: Path, synthetic: 
     assert page.locator(".lead").inner_text() == "No request was measured."
     assert "No violation" in page.locator("#plot-violations").inner_text()
     assert complaints == []
+
+
+def test_what_lanes_do_not_measure_is_not_drawn(page: Page, tmp_path: Path, synthetic: ModuleType) -> None:
+    metadata = synthetic.description()
+    del metadata["device"]["dram_bandwidth_bytes_s"]
+    log = synthetic.log_of(synthetic.rows_of(metadata), metadata)
+    complaints, _ = shown(page, tmp_path / "report.html", {"edf": log})
+
+    assert page.locator("#plot-bandwidth").count() == 0
+    assert marks(page, "plot-cores") > 0
+    assert "not measured on lanes" in page.locator("section[aria-labelledby=machine]").inner_text()
+    assert complaints == []

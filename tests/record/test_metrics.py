@@ -250,3 +250,14 @@ def check_scores(scores: Scores) -> None:
     assert scores.sla_low <= scores.sla_satisfaction <= scores.sla_high
     assert scores.p50_ms <= scores.p95_ms <= scores.p99_ms <= scores.p99_ms_with_drops
     assert scores.violations == scores.requests - in_time
+
+
+def test_what_lanes_do_not_measure_is_none_and_not_zero(synthetic: ModuleType) -> None:
+    device = {"name": "lanes", "cores": [{"index": 0, "name": "lane-0", "kind": "lane"}]}
+    rows = [*story(1, "a", 0.0, 2.0, 9.0), work(0.0, 1.0), LogRow(4.0, "end")]
+    summary = summarise(synthetic.log_of(rows, described(a={}) | {"device": device}))
+
+    for scores in (summary.total, summary.tenants["a"]):
+        assert scores.core_s == 1.0
+        assert {scores.energy_mj, scores.dram_bytes, scores.link_bytes, scores.macs} == {None}
+    assert summary.dram_utilisation is None

@@ -104,3 +104,14 @@ def test_figures_as_text() -> None:
     ]
     assert [joules(value) for value in (0.0015, 2.0, 12_345.0)] == ["1.50 µJ", "2.00 mJ", "12.3 J"]
     assert [percent(value) for value in (None, 0.5, 0.9996, 1.0)] == ["–", "50.0 %", "99.9 %", "100.0 %"]
+
+
+def test_traffic_and_energy_are_left_out_where_they_are_not_measured(synthetic: ModuleType) -> None:
+    metadata = synthetic.description()
+    del metadata["device"]["dram_bandwidth_bytes_s"]
+    summary = summarise(synthetic.log_of(synthetic.rows_of(metadata), metadata))
+
+    alone, beside = shown(120, summary), shown(120, summary, summary)
+    assert "not measured on lanes" in alone
+    assert "0 B" not in alone + beside
+    assert "energy" not in beside

@@ -35,8 +35,10 @@ def scaled(value: float | None, unit: str) -> str:
     return f"{number(value)} {unit}"
 
 
-def joules(millijoules: float) -> str:
+def joules(millijoules: float | None) -> str:
     """Energy in J, mJ or µJ."""
+    if millijoules is None:
+        return NOTHING
     for factor, unit in ((1e3, "J"), (1.0, "mJ")):
         if abs(millijoules) >= factor:
             return f"{number(millijoules / factor)} {unit}"
@@ -60,7 +62,11 @@ def satisfaction(scores: Scores) -> str:
 def modes(summary: Summary) -> str:
     """The modes that blocks ran in, the most used first."""
     used = sorted(summary.modes.items(), key=lambda entry: (-entry[1].block_share, entry[0]))
-    return ", ".join(f"{name} {mode.block_share:.0%}" for name, mode in used) or NOTHING
+    return ", ".join(f"{name} {_whole_percent(mode.block_share)}" for name, mode in used) or NOTHING
+
+
+def _whole_percent(share: float) -> str:
+    return "<1%" if 0.0 < share < 0.005 else f"{share:.0%}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,7 @@ def comparison_lines(tenants: list[str]) -> list[Metric]:
         _of_total("STP inferences/s", "high", "stp_inferences_s"),
         _of_total("fairness", "high", "fairness"),
         _of_total("DRAM traffic", "low", "dram_bytes", lambda value, _: scaled(value, "B")),
-        _of_total("energy", "low", "energy_mj", lambda value, _: joules(value or 0.0)),
+        _of_total("energy", "low", "energy_mj", lambda value, _: joules(value)),
         Metric("core utilisation", "", lambda s: s.core_utilisation, lambda s: percent(s.core_utilisation)),
         Metric("DRAM utilisation", "", lambda s: s.dram_utilisation, lambda s: percent(s.dram_utilisation)),
         _of_total("preemptions", "", "preemptions", _count),

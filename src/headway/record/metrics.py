@@ -30,7 +30,8 @@ class Scores:
     """Figures of one tenant, or of all of them together.
 
     Requests that arrived during the warm-up are left out; energy, bytes, operations and preemptions are
-    of the whole run. None: there is nothing to compute it from. A percentile or mean "with drops" takes
+    of the whole run. None: there is nothing to compute it from, as on lanes, where neither energy nor bytes
+    nor operations are measured. A percentile or mean "with drops" takes
     requests that were not completed as infinitely late, and is then math.inf.
     """
 
@@ -57,10 +58,10 @@ class Scores:
     stp_eyerman: float | None
     stp_inferences_s: float | None
     fairness: float | None
-    energy_mj: float
-    dram_bytes: float
-    link_bytes: float
-    macs: float
+    energy_mj: float | None
+    dram_bytes: float | None
+    link_bytes: float | None
+    macs: float | None
     core_s: float
     preemptions: int
 
@@ -102,7 +103,7 @@ class Summary:
     modes: Mapping[str, ModeUse]
     span_s: float
     core_utilisation: float
-    dram_utilisation: float
+    dram_utilisation: float | None
     metadata: Mapping[str, Any]
 
 
@@ -140,6 +141,9 @@ def summarise(log: LogTable) -> Summary:
     span_s = log.end_s
     cores = _cores(log, work, span_s)
     bandwidth = float(log.metadata.get("device", {}).get("dram_bandwidth_bytes_s", math.inf))
+    if not counts_work(log):
+        total = _without_work(total)
+        tenants = {name: _without_work(scores) for name, scores in tenants.items()}
     return Summary(
         policy=str(log.metadata.get("policy", "")),
         total=total,
@@ -148,9 +152,16 @@ def summarise(log: LogTable) -> Summary:
         modes=_modes(work),
         span_s=span_s,
         core_utilisation=sum(core.utilisation for core in cores) / len(cores) if cores else 0.0,
-        dram_utilisation=total.dram_bytes / (bandwidth * span_s) if span_s > 0 else 0.0,
+        dram_utilisation=None if total.dram_bytes is None else _share(total.dram_bytes, bandwidth * span_s),
         metadata=log.metadata,
     )
+
+
+def counts_work(log: LogTable) -> bool:
+    """Whether energy, bytes and operations in a log mean something: not on lanes, whose description has no
+    memory bandwidth."""
+    device = log.metadata.get("device")
+    return not device or "dram_bandwidth_bytes_s" in device
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
@@ -168,6 +179,14 @@ def percentile(values: NDArray[np.float64], percent: float) -> float | None:
     if not len(values):
         return None
     return float(np.percentile(values, percent, method="inverted_cdf"))
+
+
+def _without_work(scores: Scores) -> Scores:
+    return replace(scores, energy_mj=None, dram_bytes=None, link_bytes=None, macs=None)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
 
 
 def _scores(

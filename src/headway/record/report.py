@@ -13,7 +13,7 @@ from headway.record.charts import MAX_PANELS, charts, tenant_colour
 from headway.record.columns import warmup_end_s
 from headway.record.figures import comparison_lines, joules, modes, number, percent, satisfaction, scaled
 from headway.record.log import LogTable
-from headway.record.metrics import Summary
+from headway.record.metrics import Summary, counts_work
 from headway.record.results import finite, write_text
 from headway.record.verdict import caution, headline, sentence
 
@@ -68,7 +68,7 @@ def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> st
         modes={name: modes(summary) for name, summary in summaries.items()},
         comparison=[(line, line.best(summaries)) for line in lines],
         tenants=_tenants(metadata, tenants),
-        device=_device(metadata),
+        device=_device(metadata) | {"counts_work": all(counts_work(log) for log in logs.values())},
         seed=metadata.get("seed"),
         span_s=max((summary.span_s for summary in summaries.values()), default=0.0),
         requests=f"{max((summary.total.requests for summary in summaries.values()), default=0):,}",

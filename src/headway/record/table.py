@@ -70,7 +70,8 @@ def tenant_table(summary: Summary, narrow: bool = False) -> Table:
         box=box.SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
         title=Text(f"{summary.policy}: SLA by tenant"),
-        caption="± is half a 95 % interval; percentiles and ANTT are over completed requests",
+        caption="± is half a 95 % interval; percentiles and ANTT are over completed requests; requests of the"
+        " warm-up are left out",
         title_justify="left",
         caption_justify="left",
         show_footer=True,
@@ -101,7 +102,8 @@ def comparison_table(summaries: Mapping[str, Summary], names: tuple[str, ...]) -
         box=box.SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
         title="Comparison",
-        caption="* best; ± is half a 95 % interval; percentiles and ANTT are over completed requests",
+        caption="* best; ± is half a 95 % interval; percentiles and ANTT are over completed requests;"
+        " requests of the warm-up are left out",
         title_justify="left",
         caption_justify="left",
     )
@@ -133,7 +135,9 @@ def _machine(summary: Summary) -> RenderableType:
     lines = [
         f"STP {number(total.stp_eyerman)} (Eyerman), {number(total.stp_inferences_s)} inferences/s;"
         f" fairness {number(total.fairness)}; preemptions {total.preemptions:,}",
-        f"DRAM {scaled(total.dram_bytes, 'B')}, {percent(summary.dram_utilisation)} of its bandwidth;"
+        "DRAM traffic and energy are not measured on lanes"
+        if total.dram_bytes is None
+        else f"DRAM {scaled(total.dram_bytes, 'B')}, {percent(summary.dram_utilisation)} of its bandwidth;"
         f" energy {joules(total.energy_mj)}",
         f"cores busy {percent(summary.core_utilisation)}: "
         + ", ".join(f"{core.name} {percent(core.utilisation)}" for core in summary.cores),
@@ -148,6 +152,7 @@ def _met(scores: Scores) -> str:
 
 _ONLY_IF_ANY: Final = frozenset(
     {"rejected", "failed, cancelled", "unfinished", "preemptions"}
+    | {"DRAM traffic", "energy", "DRAM utilisation"}
     | {f"blocks {name}" for name in ("serial", "fused", "pipeline", "split")}
 )
 _COUNTS: Final[tuple[tuple[str, Callable[[Scores], str]], ...]] = (
@@ -190,8 +195,9 @@ def _twin_tenants(report: TwinReport) -> Table:
         box=box.SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
         title=Text(f"{report.policy}: predicted and measured"),
-        caption="repeats: 95th percentile of the difference between two live repeats;"
-        " beyond: error that the repeats do not account for",
+        caption="measured: mean of the repeats; repeats: 95th percentile of the difference between two of"
+        " them; error: |predicted - measured|; beyond: error that the repeats do not account for. Of SLA in"
+        " percentage points, of latencies relative to measured",
         title_justify="left",
         caption_justify="left",
     )

@@ -276,7 +276,7 @@
     return Plotly.react(id, chart.traces, chart.layout, CONFIG);
   }
   function drawAll() {
-    return Promise.all([...plots.keys()].map(draw));
+    return Promise.all([...plots.keys()].filter((id) => document.getElementById(id)).map(draw));
   }
 
   const ganttPlot = document.getElementById("plot-gantt");
