@@ -108,3 +108,4 @@ def test_every_policy_has_a_description_and_its_own_name():
 
     assert {"fcfs", "sjf", "edf", "laxity", "lucas", "lucas:lbl", "lucas:scf", "lucas:mcf"} <= set(names())
     assert all(len(describe(name)) > 20 for name in names())
+    assert len({describe(name) for name in names()}) == len(names()), "variants tell how they differ"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli import hardware, inspect, live, schema, simulate, zoo
+from headway.cli import cost, hardware, inspect, live, schema, simulate, zoo
 from headway.core.errors import HeadwayError
 
 EXIT_USAGE = 2
@@ -16,6 +16,8 @@ EXIT_USAGE = 2
 app = typer.Typer(
     name="headway",
     help="Schedule many tenants' model inference on shared hardware so that each latency SLA holds.",
+    epilog="Begin with a scenario file: `headway schema scenario` describes it, `headway hardware list` and "
+    "`headway zoo list` show what it can name; then `headway compare SCENARIO --out DIR` writes a report.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,7 +44,7 @@ def _common_options(
     del version
 
 
-for _group in (simulate, live, inspect, hardware, zoo, schema):
+for _group in (simulate, live, inspect, cost, hardware, zoo, schema):
     _group.register(app)
 
 

@@ -17,15 +17,40 @@ if TYPE_CHECKING:
 
 REFRESH_S: Final = 0.1  # between two updates of the progress bar
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML).")]
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario file (YAML): tenants, their models, SLAs and arrivals, on a piece of hardware. "
+        "`headway schema scenario` describes every field.",
+        show_default=False,
+    ),
+]
+PolicyName = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="Instead of the scenario's policy; `headway policies` lists them.",
+        show_default=False,
+    ),
+]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Where results go; without it, only the table is printed."),
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Where the log, results.json and report.html go; without it, only the table is printed.",
+    ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Instead of the scenario's seed.")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Instead of the scenario's seed.")]
 PolicyFile = Annotated[
     list[Path] | None,
-    typer.Option("--policy-file", metavar="FILE", help="A Python file that registers policies of your own."),
+    typer.Option(
+        "--policy-file",
+        metavar="FILE",
+        help="A Python file that registers policies of your own, with `@headway.policy(NAME)`. Repeatable.",
+    ),
 ]
 
 

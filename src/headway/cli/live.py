@@ -6,9 +6,16 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.common import Out, PolicyFile, ScenarioFile, Seed, load_policies, prepare, progress
-
-PolicyName = Annotated[str | None, typer.Option("--policy", help="Instead of the scenario's policy.")]
+from headway.cli.common import (
+    Out,
+    PolicyFile,
+    PolicyName,
+    ScenarioFile,
+    Seed,
+    load_policies,
+    prepare,
+    progress,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -25,6 +32,10 @@ def run_command(
     policy_file: PolicyFile = None,
 ) -> None:
     """Run a scenario's models for real on this machine's lanes, and print each tenant's SLA.
+
+    A lane is a set of this machine's processors that runs one model at a time; the scenario's hardware says
+    how many there are (`cpu-lanes`, `cpu-wide`, or lanes of your own). What models cost is measured first,
+    and kept for later runs.
 
     Ctrl-C ends arrivals, lets what runs finish, and reports; a second one cancels that too.
     """
@@ -62,7 +73,7 @@ def twin_command(
     seed: Seed = None,
     policy_file: PolicyFile = None,
 ) -> None:
-    """Predict a scenario by simulation, run it for real, and compare the two."""
+    """Predict a scenario by simulation, run it for real on this machine's lanes, and compare the two."""
     from rich.console import Console
 
     from headway.record import outputs, table

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.common import Out, PolicyFile, ScenarioFile, Seed, load_policies, prepare, progress
+from headway.cli.common import (
+    Out,
+    PolicyFile,
+    PolicyName,
+    ScenarioFile,
+    Seed,
+    load_policies,
+    prepare,
+    progress,
+)
 from headway.core.errors import HeadwayError
 
 if TYPE_CHECKING:
@@ -24,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def simulate_command(
     scenario: ScenarioFile,
-    policy: Annotated[str | None, typer.Option("--policy", help="Instead of the scenario's policy.")] = None,
+    policy: PolicyName = None,
     out: Out = None,
     seed: Seed = None,
     policy_file: PolicyFile = None,
@@ -38,7 +47,10 @@ def simulate_command(
 def compare_command(
     scenario: ScenarioFile,
     policies: Annotated[
-        str, typer.Option("--policies", metavar="NAME,...", help="Policies to compare, by name.")
+        str,
+        typer.Option(
+            "--policies", metavar="NAME,...", help="Policies to compare; `headway policies` lists them."
+        ),
     ] = "fcfs,edf,lucas",
     out: Out = None,
     seed: Seed = None,
@@ -53,17 +65,18 @@ def compare_command(
 
 
 def policies_command(policy_file: PolicyFile = None) -> None:
-    """List the policies that can be named."""
+    """List the policies that can be named, variants of a policy with the options that make them."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     from headway.wiring import known_policies
 
     load_policies(policy_file)
-    table = Table("policy", "what it does")
+    table = Table("policy", "what it does", box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1))
     for name, words in known_policies().items():
         table.add_row(name, words)
-    Console().print(table)
+    Console().print(table, markup=False)
 
 
 def _run(prepared: Prepared, policies: list[str], out: Path | None, *, comparing: bool) -> None:

@@ -34,13 +34,16 @@ def policy(name: str, **options: object) -> Callable[[PolicyType], PolicyType]:
 
 
 def names() -> tuple[str, ...]:
-    """All registered policies, in the order they were registered."""
-    return tuple(_POLICIES)
+    """All registered policies, in alphabetical order."""
+    return tuple(sorted(_POLICIES))
 
 
 def describe(name: str) -> str:
-    """The first line of a policy's docstring, empty if it has none."""
-    return (_POLICIES[name][0].__doc__ or "").strip().partition("\n")[0]
+    """The first line of a policy's docstring, empty if it has none, and the options of a variant."""
+    cls, options = _POLICIES[name]
+    words = (cls.__doc__ or "").strip().partition("\n")[0]
+    given = ", ".join(f"{option}={value}" for option, value in options.items())
+    return f"{words.removesuffix('.')} ({given})." if given else words
 
 
 def make(name: str) -> Policy:
@@ -51,7 +54,7 @@ def make(name: str) -> Policy:
     if name not in _POLICIES:
         close = get_close_matches(name, _POLICIES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise HeadwayError(f"policy: found {name!r}; accepted: {', '.join(_POLICIES)}{hint}")
+        raise HeadwayError(f"policy: found {name!r}; accepted: {', '.join(names())}{hint}")
     cls, options = _POLICIES[name]
     try:
         return cls(**options)
