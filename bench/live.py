@@ -56,7 +56,7 @@ MODELS: Mapping[str, tuple[str, dict[str, int]]] = {
     "middle": ("resnet18", {}),
     "large": ("bert_base", {"sequence_length": 64}),
 }
-POLICIES = "laxity:wide,laxity:adaptive,edf:adaptive"
+POLICIES = "laxity:wide,laxity:adaptive,edf:adaptive,edf:planned"
 BLOCK_S = 2e-3
 WARMUP_S = 1.0
 CALIBRATION_S = 0.4
