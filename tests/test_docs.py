@@ -3,19 +3,48 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import headway
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 
-def blocks_of(page):
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+def blocks_of(page, language="python"):
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks_of(ROOT / "README.md")
+    names: dict[str, object] = {}
+    exec(compile(program, "README.md", "exec"), names)
+    assert "lucas: " in capsys.readouterr().out
+    assert (tmp_path / "out" / "slower" / "report.html").is_file()
+    assert names["slower"].hardware.dram.bandwidth < names["scenario"].hardware.dram.bandwidth
 
 
 def test_the_policy_of_the_guide_is_twenty_lines_and_its_test_passes():
-    policy, test = blocks_of("write-a-policy.md")
+    policy, test = blocks_of(DOCS / "write-a-policy.md")
     assert len(policy.strip().splitlines()) <= 20
     names: dict[str, object] = {}
     exec(compile(policy, "write-a-policy.md", "exec"), names)
     exec(compile(test, "write-a-policy.md", "exec"), names)
     assert headway.policies.make("weighted-sjf").__class__.__name__ == "WeightedSjf"
+
+
+def test_the_scenario_and_the_hardware_of_the_guide_are_accepted(tmp_path):
+    scenario, preset, hardware = blocks_of(DOCS / "scenario.md", "yaml")
+    (tmp_path / "my-chip.yaml").write_text(hardware)
+    (tmp_path / "s.yaml").write_text(scenario)
+    (tmp_path / "mine.yaml").write_text(scenario.replace("stream-hetero4 ", "my-chip.yaml"))
+    (tmp_path / "changed.yaml").write_text(re.sub(r"^hardware: .*\n", preset, scenario, flags=re.MULTILINE))
+
+    assert headway.Scenario.load(tmp_path / "s.yaml").device().name == "stream-hetero4"
+    assert headway.Scenario.load(tmp_path / "mine.yaml").device().name == "my-chip"
+    assert headway.Scenario.load(tmp_path / "changed.yaml").device().dram_bandwidth_bytes_s == 8e9
+    short = headway.Scenario.load(tmp_path / "s.yaml").with_overrides({"duration": "100 ms", "warmup": "0 s"})
+    assert headway.simulate(short).summary.total.requests > 0
