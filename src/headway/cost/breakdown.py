@@ -1,7 +1,8 @@
 """What each layer costs by itself on each core, every number split into the terms it consists of.
 
-A table (`build_table`) has one latency per layer and core, made for scheduling. Here are the parts, for whoever
-designs the core: which cycles compute, wait, load and store, what passes each memory, where the energy goes.
+A table (`build_table`) has one latency per layer and core, made for scheduling. Here are the parts, for
+whoever designs the core: which cycles compute, wait, load and store, what passes each memory, what takes
+the energy.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ def layer_terms(
     """[layer][kind]: the terms of every layer on one core of every type.
 
     On a core that is described by its memories, a layer with a loop nest has the best mapping found on those
-    memories with DRAM above them; `overlap` says how its loads are counted (see `mapping.evaluate`). All other
-    layers, and all layers on systolic arrays, have the closed form of tables: cycles on the core, the first
-    tile before them, and whatever the transfers take longer. The graph is as `build_table` takes it.
+    memories with DRAM above them; `overlap` says how its loads are counted (see `mapping.evaluate`). All
+    other layers, and all layers on systolic arrays, have the closed form of tables: cycles on the core, the
+    first tile before them, and whatever the transfers take longer. The graph is as `build_table` takes it.
 
     Raises HeadwayError for a device with lanes, and for a core that a layer does not fit on.
     """
@@ -136,9 +137,9 @@ class _Column:
         )
         inside = self._mapped(layer, core.hierarchy.under(main))
         side = float(shapes.side[layer])
-        mapped_s = inside.bytes[DRAM] / self.bytes_per_cycle
+        mapped_cycles = inside.bytes[DRAM] / self.bytes_per_cycle
         # What followers read beside the result takes cycles of the DRAM port that may not be there.
-        late = (inside.bytes[DRAM] + side) / self.bytes_per_cycle - max(inside.cycles, mapped_s)
+        late = (inside.bytes[DRAM] + side) / self.bytes_per_cycle - max(inside.cycles, mapped_cycles)
         return self._counted(
             layer, replace(inside, stall=inside.stall + max(0.0, late)), inside.bytes[DRAM] + side, side
         )
