@@ -1,0 +1,137 @@
+"""Policies on two lanes in simulation, on made-up models, beside the ideal of bench/live.py.
+
+Three models take 2.1, 18 and 70 ms alone on both lanes, and each brings a third of the work. On one lane they
+take so long that two lanes side by side get 1 / 0.85 of the work done that both together do; that is
+utilisation 1. Blocks take 2 ms on one lane unless told otherwise; splitting costs 2 percent; a dispatch takes 66 us; times stray by
+5 percent. `--slow-narrow` and `--slow-wide` make runs take longer than their profiles say.
+
+    python bench/lanes.py [--slas 4] [--slow-narrow 1.2 --slow-wide 1.8]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from live import Score, ends_of, ideal, numbers
+
+from headway.config.arrivals import Poisson
+from headway.core.device import Device
+from headway.core.engine import Engine
+from headway.core.request import Request
+from headway.cost import LaneTable, OverlapLoss
+from headway.models.profile import BlockProfile, DeviceProfile, ModelProfile, Timing
+from headway.policies import make
+from headway.predict.analytic import AnalyticEstimator
+from headway.record.log import MemoryLog
+from headway.sim.driver import Simulation
+from headway.sim.noise import LogNormalNoise
+from headway.workload.arrivals import stream
+from headway.workload.sources import ScenarioSource, TenantLoad
+
+ALONE_S = {"small": 2.1e-3, "middle": 18e-3, "large": 70e-3}
+WIDE_EFFICIENCY = 0.85
+OVERLAP_W = 0.05
+SPLIT_COST = 1.02
+DISPATCH_S = 66e-6
+NOISE = 0.05
+POLICIES = "fcfs,edf,laxity,laxity:wide,laxity:adaptive,edf:adaptive,split,edf:planned"
+
+DEVICE = Device.of_lanes("two lanes", 2, 1, "")
+OVERHEADS = DeviceProfile("", "", 2, DISPATCH_S, 0.0, OVERLAP_W)
+
+
+def table(name: str, block_s: float, slow: Mapping[int, float]) -> LaneTable:
+    """A model's costs in blocks of that length; `slow` is how many times more they are, by width."""
+    narrow_s = ALONE_S[name] * WIDE_EFFICIENCY * 2 / (1 + OVERLAP_W)
+    count = max(1, round(narrow_s / block_s))
+    seconds = {
+        1: Timing.of([slow[1] * narrow_s * SPLIT_COST / count]),
+        2: Timing.of([slow[2] * ALONE_S[name] * SPLIT_COST / count]),
+    }
+    blocks = tuple(BlockProfile(str(index), "", 0, (), seconds) for index in range(count))
+    whole = {1: Timing.of([narrow_s]), 2: Timing.of([ALONE_S[name]])}
+    none = {1: 0, 2: 0}
+    profile = ModelProfile(name, "", "", "", (), blocks, whole, {1: 0.0, 2: 0.0}, none, 0.0)
+    return LaneTable(profile, DEVICE, OVERHEADS)
+
+
+def run(
+    policy: str,
+    utilisation: float,
+    sla: float,
+    seed: int,
+    duration_s: float,
+    block_s: float,
+    slow: Mapping[int, float],
+) -> tuple[list[Request], dict[int, float]]:
+    """The requests of one simulation, and when those that completed ended."""
+    believed = {name: table(name, block_s, {1: 1.0, 2: 1.0}) for name in ALONE_S}
+    true = {name: table(name, block_s, slow) for name in ALONE_S}
+    loads = [
+        TenantLoad(
+            name,
+            name,
+            believed[name].blocks,
+            alone_s,
+            sla * alone_s,
+            Poisson.model_validate(
+                {"process": "poisson", "rate": f"{utilisation / WIDE_EFFICIENCY / 3 / alone_s:.6f} /s"}
+            ),
+        )
+        for name, alone_s in ALONE_S.items()
+    ]
+    rule, log = OverlapLoss(OVERLAP_W), MemoryLog({})
+    engine = Engine(DEVICE, make(policy), AnalyticEstimator(DEVICE, believed, rule), rule, log)
+    noise = LogNormalNoise(NOISE, lambda tenant, chunk: stream(seed, "noise", tenant, chunk))
+    source = ScenarioSource(loads, seed, duration_s=duration_s)
+    Simulation(engine, source, DEVICE, true, rule, noise).run()
+    again = ScenarioSource(loads, seed, duration_s=duration_s)
+    return [arrival.request for arrival in again.first()], ends_of(log.table())
+
+
+def main() -> None:
+    """Simulate and print tables in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--utilisations", type=numbers, default=[0.3, 0.6, 0.8, 0.95])
+    parser.add_argument("--slas", type=numbers, default=[2.0, 4.0, 8.0])
+    parser.add_argument("--policies", default=POLICIES, help="comma-separated")
+    parser.add_argument("--duration", type=float, default=60.0, help="seconds of arrivals in a run")
+    parser.add_argument("--seeds", type=numbers, default=[1.0, 2.0, 3.0])
+    parser.add_argument("--block", type=float, default=2.0, help="milliseconds of a block on one lane")
+    parser.add_argument("--slow-narrow", type=float, default=1.0, help="times longer than profiled")
+    parser.add_argument("--slow-wide", type=float, default=1.0, help="times longer than profiled")
+    options = parser.parse_args()
+    slow = {1: options.slow_narrow, 2: options.slow_wide}
+    true_s = {name: alone_s * slow[2] for name, alone_s in ALONE_S.items()}
+    print(
+        "Requests in time in percent, by tenant, of all, and of the work; and by how many points the tenant"
+    )
+    print("that falls furthest below the ideal does so.\n")
+    print("| utilisation | SLA | policy | small | middle | large | all | work | below ideal |")
+    print("|" + " --- |" * 9)
+    for utilisation in options.utilisations:
+        for sla in options.slas:
+            limits = {name: sla * alone_s for name, alone_s in ALONE_S.items()}
+            best = Score()
+            scores = {policy: Score() for policy in options.policies.split(",")}
+            for seed in map(int, options.seeds):
+                for policy, score in scores.items():
+                    requests, ended_s = run(
+                        policy, utilisation, sla, seed, options.duration, 1e-3 * options.block, slow
+                    )
+                    score.add(requests, ended_s, limits)
+                best.add(requests, ideal(requests, true_s), limits)
+            for name, score in {"ideal": best, **scores}.items():
+                below = max(best.share(tenant) - score.share(tenant) for tenant in ALONE_S)
+                shares = [
+                    *(score.share(tenant) for tenant in ALONE_S),
+                    score.goodput,
+                    score.weighted(ALONE_S),
+                ]
+                cells = [f"{utilisation:g}", f"{sla:g}", name, *(f"{100 * share:.1f}" for share in shares)]
+                print("| " + " | ".join([*cells, f"{100 * below:+.1f}"]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
