@@ -13,6 +13,7 @@ import typer
 from headway.core.errors import HeadwayError
 
 if TYPE_CHECKING:
+    from headway.record.outputs import OutputPaths
     from headway.wiring import Answered, Prepared
 
 REFRESH_S: Final = 0.1  # between two updates of the progress bar
@@ -99,6 +100,18 @@ def progress(prepared: Prepared, runs: int, what: str) -> Iterator[Answered]:
                 bar.update(task, completed=done, rate=f"{done / (now_s - began_s):,.0f} requests/s")
 
         yield on_reply
+
+
+def say_where(written: OutputPaths) -> None:
+    """Print where the results lie."""
+    from rich.console import Console
+
+    Console().print(
+        f"Results: {written.results}\nReport:  {written.report}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
 
 
 def load_policies(files: list[Path] | None) -> None:

@@ -15,6 +15,7 @@ from headway.cli.common import (
     load_policies,
     prepare,
     progress,
+    say_where,
 )
 
 
@@ -57,10 +58,7 @@ def run_command(
     console.print(table.tenants(summary))
     console.print("\n".join(live.report.lines()), highlight=False)
     if out is not None:
-        written = outputs.write_outputs(out, {name: live.log}, {name: summary})
-        console.print(
-            f"Results: {written.results}\nReport:  {written.report}", soft_wrap=True, highlight=False
-        )
+        say_where(outputs.write_outputs(out, {name: live.log}, {name: summary}))
     if live.report.interrupted:
         raise typer.Exit(130)
 

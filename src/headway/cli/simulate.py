@@ -16,6 +16,7 @@ from headway.cli.common import (
     load_policies,
     prepare,
     progress,
+    say_where,
 )
 from headway.core.errors import HeadwayError
 
@@ -96,7 +97,4 @@ def _run(prepared: Prepared, policies: list[str], out: Path | None, *, comparing
     else:
         console.print(table.tenants(summaries[policies[0]]))
     if out is not None:
-        written = outputs.write_outputs(out, logs, summaries)
-        console.print(
-            f"Results: {written.results}\nReport:  {written.report}", soft_wrap=True, highlight=False
-        )
+        say_where(outputs.write_outputs(out, logs, summaries))

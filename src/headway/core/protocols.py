@@ -273,7 +273,7 @@ class View(Protocol):
         ...
 
     def memory_free(self, core: Core) -> float:
-        """SRAM bytes of a core that hold nothing that would have to be written back."""
+        """SRAM bytes of a core that hold no output that waits for the next layer."""
         ...
 
 

@@ -106,5 +106,5 @@ class EngineView:
         return engine.device.dram_bandwidth_bytes_s - asked
 
     def memory_free(self, core: Core) -> float:
-        """SRAM bytes of a core that hold no waiting output."""
+        """SRAM bytes of a core that hold no output that waits for the next layer."""
         return core.sram_bytes - self._engine.ledger.held_bytes(core)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from headway.core.block import Mode, Option
 from headway.core.device import Core
+from headway.core.expectation import resumption
 from headway.core.protocols import CostTable, View
 from headway.core.request import Request
 
@@ -116,15 +117,13 @@ def cheapest(
         width = len(cores)
         if width > 1 and laxity_s > HURRY * remaining_s:
             continue
-        left, extra = 1.0, 0.0
-        partial = request.partial
-        if partial is not None and partial.resumed_by(
-            option.first, option.end, option.mode, option.cuts, option.band_rows, tuple(c.kind for c in cores)
-        ):
-            left, extra = 1.0 - partial.done, partial.spilled_bytes
+        resumed, extra_bytes = resumption(request, option, cores)
+        left = 1.0 - resumed
         if option.mode is Mode.SERIAL:
-            extra += view.extra_dram_bytes(request, option.first, option.mode, cores)
-        seconds = option.fixed_s + max(option.compute_s * left, (option.dram_bytes * left + extra) / share)
+            extra_bytes += view.extra_dram_bytes(request, option.first, option.mode, cores)
+        seconds = option.fixed_s + max(
+            option.compute_s * left, (option.dram_bytes * left + extra_bytes) / share
+        )
         area = width * seconds
         plain_s = plain.until(option.end)
         base = GAMMA if width == 1 or q < 0.5 else GAMMA_PIPELINE_SCARCE

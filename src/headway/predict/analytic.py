@@ -71,8 +71,8 @@ class AnalyticEstimator:
                     sram_bytes=option.sram_bytes,
                     energy_pj=option.energy_pj,
                     others_end_s=tuple(
-                        left * old / new
-                        for (_, left), old, new in zip(others, before, rates[1:], strict=True)
+                        left_s * old / new
+                        for (_, left_s), old, new in zip(others, before, rates[1:], strict=True)
                     ),
                 )
             )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.core.request import Request
 
@@ -17,49 +19,52 @@ Noise = Callable[[Request], Sequence[float]]
 _CHUNK = 256
 
 
-class LogNormalNoise:
+class _KeyedNoise(ABC):
+    """Factors that are keyed by tenant and request index, not consumed in the order in which requests run, so
+    that a request meets the same noise under every policy."""
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
+        self._chunks: dict[tuple[str, int], list[list[float]]] = {}
+
+    def __call__(self, request: Request) -> Sequence[float]:
+        """The factors of a request, one per block."""
+        chunk, row = divmod(request.index, _CHUNK)
+        factors = self._chunks.get((request.tenant, chunk))
+        if factors is None:
+            factors = self._drawn(self._draws(request.tenant, chunk), (_CHUNK, request.blocks)).tolist()
+            self._chunks[request.tenant, chunk] = factors
+        return factors[row]
+
+    @abstractmethod
+    def _drawn(self, draws: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+        """Factors for a chunk of requests, [request, block]."""
+
+
+class LogNormalNoise(_KeyedNoise):
     """Independent log-normal factors with mean 1 on the solo time of each block of each request.
 
-    `std` is the standard deviation of the logarithm. Draws are keyed by tenant and request index, not
-    consumed in the order in which requests run, so that a request meets the same noise under every policy.
+    `std` is the standard deviation of the logarithm.
     """
 
     def __init__(self, std: float, draws: Draws) -> None:
+        super().__init__(draws)
         self._std = std
-        self._draws = draws
-        self._chunks: dict[tuple[str, int], list[list[float]]] = {}
 
     def __call__(self, request: Request) -> Sequence[float]:
         """The factors of a request, one per block."""
-        if self._std == 0.0:
-            return (1.0,) * request.blocks
-        chunk, row = divmod(request.index, _CHUNK)
-        factors = self._chunks.get((request.tenant, chunk))
-        if factors is None:
-            draws = self._draws(request.tenant, chunk)
-            normal = draws.standard_normal((_CHUNK, request.blocks))
-            factors = np.exp(self._std * normal - self._std**2 / 2).tolist()
-            self._chunks[request.tenant, chunk] = factors
-        return factors[row]
+        return super().__call__(request) if self._std else (1.0,) * request.blocks
+
+    def _drawn(self, draws: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+        return np.exp(self._std * draws.standard_normal(shape) - self._std**2 / 2)
 
 
-class RecordedNoise:
-    """Factors drawn from recorded ratios of single times to their median, independently for each block.
-
-    Keyed like those of `LogNormalNoise`.
-    """
+class RecordedNoise(_KeyedNoise):
+    """Factors drawn from recorded ratios of single times to their median, independently for each block."""
 
     def __init__(self, ratios: Sequence[float], draws: Draws) -> None:
-        self._ratios = np.asarray(ratios)
-        self._draws = draws
-        self._chunks: dict[tuple[str, int], list[list[float]]] = {}
+        super().__init__(draws)
+        self._ratios = np.asarray(ratios, dtype=np.float64)
 
-    def __call__(self, request: Request) -> Sequence[float]:
-        """The factors of a request, one per block."""
-        chunk, row = divmod(request.index, _CHUNK)
-        factors = self._chunks.get((request.tenant, chunk))
-        if factors is None:
-            draws = self._draws(request.tenant, chunk)
-            factors = draws.choice(self._ratios, size=(_CHUNK, request.blocks)).tolist()
-            self._chunks[request.tenant, chunk] = factors
-        return factors[row]
+    def _drawn(self, draws: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+        return draws.choice(self._ratios, size=shape)
