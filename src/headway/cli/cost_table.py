@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _FILE_WIDTH = 140  # of a table that goes to a file or a pipe
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_PREFIXES = (
+    *((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
+    *((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p")),
+)
 
 
 def print_costs(described: dict[str, Any], *, own_stack: bool, objective: str) -> None:
@@ -77,7 +80,7 @@ def _print_stacks(console: Console, described: dict[str, Any], own: bool, object
     from rich.markup import escape
 
     table = _bare_table()
-    table.add_column("layers", no_wrap=True, overflow="ellipsis", min_width=24)
+    table.add_column("layers", no_wrap=True, overflow="ellipsis", max_width=32)
     table.add_column("mode", no_wrap=True)
     table.add_column("cores", no_wrap=True)
     for heading in ("rows", "cycles", "DRAM B", "link B", "SRAM B", "energy"):
@@ -96,7 +99,8 @@ def _print_stacks(console: Console, described: dict[str, Any], own: bool, object
             *(_saved(stack, name) for name in ("latency_cycles", "dram_bytes", "energy_pj")),
         )
     console.print(table)
-    totals = []
+    if own:
+        return
     for mode in dict.fromkeys(stack["mode"] for stack in stacks):
         chosen = [stack for stack in stacks if stack["mode"] == mode]
         seconds = sum(
@@ -105,12 +109,11 @@ def _print_stacks(console: Console, described: dict[str, Any], own: bool, object
         )
         dram = sum(stack["serial"]["dram_bytes"] - stack["dram_bytes"] for stack in chosen)
         energy = sum(stack["serial"]["energy_pj"] - stack["energy_pj"] for stack in chosen)
-        totals.append(
+        console.print(
             f"{mode}: {_scaled(seconds, 's')}, {_scaled(dram, 'B')} of DRAM traffic and "
-            f"{_scaled(energy * 1e-12, 'J')} saved in all"
+            f"{_scaled(energy * 1e-12, 'J')} saved in all",
+            highlight=False,
         )
-    for line in totals:
-        console.print(line, highlight=False)
 
 
 def _two_a_line(names: Sequence[str]) -> str:
@@ -132,7 +135,7 @@ def _bare_table() -> Table:
 def _scaled(value: float, unit: str = "") -> str:
     """Four significant digits with a decimal prefix."""
     gap = " " if unit else ""
-    for factor, prefix in (*_PREFIXES, (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
+    for factor, prefix in _PREFIXES:
         if abs(value) >= factor:
             return f"{value / factor:.4g}{gap}{prefix}{unit}"
-    return f"{value:.4g}{gap}{unit}"
+    return f"0{gap}{unit}"

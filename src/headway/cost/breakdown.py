@@ -112,7 +112,7 @@ class _Column:
         self.bytes_per_cycle = model.device.dram_bandwidth_bytes_s / self.core.clock_hz
         shapes, operand_bytes = model.shapes, model.device.operand_bytes
         self.nested = (shapes.macs > 0) & ~shapes.bounded
-        self.cycles = model.serial.cycles_s[:, kind] * self.core.clock_hz
+        self.cycles = shapes.band_cycles(self.core, np.ones(len(shapes), dtype=np.int64))
         hierarchy = self.core.hierarchy
         if hierarchy is None:
             self.top = SRAM

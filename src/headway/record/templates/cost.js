@@ -89,7 +89,7 @@
       traces,
       layout: layout({
         legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal", itemsizing: "constant" },
-        xaxis: { type: "log", title: title("MACs per byte of DRAM traffic"), range: [Math.log10(low), Math.log10(high)], tickformat: "~r" },
+        xaxis: { type: "log", title: title("MACs per byte of DRAM traffic"), range: [Math.log10(low), Math.log10(high)], dtick: "D2", tickformat: "~r" },
         yaxis: { type: "log", title: title("MAC/s"), range: rates.map(Math.log10), tickformat: "~s", dtick: 1 },
       }),
     };
