@@ -2,8 +2,9 @@
 
 Three models take 2.1, 18 and 70 ms alone on both lanes, and each brings a third of the work. On one lane they
 take so long that two lanes side by side get 1 / 0.85 of the work done that both together do; that is
-utilisation 1. Blocks take 2 ms on one lane unless told otherwise; splitting costs 2 percent; a dispatch takes 66 us; times stray by
-5 percent. `--slow-narrow` and `--slow-wide` make runs take longer than their profiles say.
+utilisation 1. Blocks take 2 ms on one lane unless told otherwise; splitting costs 2 percent; a dispatch takes
+66 us; times stray by 5 percent. `--slow-narrow` and `--slow-wide` make runs take longer than their profiles
+say.
 
     python bench/lanes.py [--slas 4] [--slow-narrow 1.2 --slow-wide 1.8]
 """
