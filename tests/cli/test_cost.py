@@ -1,0 +1,256 @@
+"""`headway cost`: its JSON contract, its CSV, stacks of one's own, and what it says about mistakes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from headway.cli import cost as cost_command
+from headway.config import load_hardware
+from headway.core.block import Mode
+from headway.core.errors import HeadwayError
+from headway.cost import build_table
+from headway.models import at_width, load_model, merge
+
+HARDWARE = "stream-hetero4"
+SMALL = ("--dim", "image_size=64")
+TERMS = ("compute_cycles", "stall_cycles", "onload_cycles", "offload_cycles")
+CORE_KEYS = {"latency_cycles", *TERMS, "dram_bytes", "energy_pj"}
+STACK_KEYS = {"layers", "mode", "cores", "band_rows", "latency_cycles", "dram_bytes", "link_bytes"}
+STACK_KEYS |= {"sram_bytes", "energy_pj"}
+
+TWO_LAYERS = """
+Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,
+a:first, 18, 18, 3, 3, 8, 16, 1,
+b:second, 18, 18, 3, 3, 16, 16, 1,
+"""
+
+
+@pytest.fixture
+def application() -> typer.Typer:
+    parent = typer.Typer()
+    cost_command.register(parent)
+    parent.callback()(lambda: None)
+    return parent
+
+
+def run(application: typer.Typer, *arguments: str) -> Result:
+    """The command's result; a user's mistake is raised, as the real command line expects it."""
+    result = CliRunner().invoke(application, ["cost", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def document(application: typer.Typer, *arguments: str, hardware: str = HARDWARE) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(
+        run(application, "resnet18", *SMALL, "--hardware", hardware, "--json", *arguments).stdout
+    )
+    return read
+
+
+@pytest.mark.parametrize("hardware", [HARDWARE, "zigzag-tpu-like"])
+def test_contract(application: typer.Typer, hardware: str) -> None:
+    read = document(application, hardware=hardware)
+    names = [core.name for core in load_hardware(hardware).cores]
+    assert list(read["cores"]) == names
+    assert read["layers"][0]["name"] == "conv1"
+    assert read["stacks"]
+    for layer in read["layers"]:
+        assert list(layer["cores"]) == names
+        for entry in layer["cores"].values():
+            assert entry.keys() >= CORE_KEYS
+            assert entry["latency_cycles"] == pytest.approx(sum(entry[term] for term in TERMS))
+            assert entry["energy_pj"] == pytest.approx(sum(entry["energy_pj_by"].values()))
+            assert entry["dram_bytes"] == entry["memory_bytes"]["dram"] > 0
+    for name in names:
+        for key in CORE_KEYS:
+            total = sum(layer["cores"][name][key] for layer in read["layers"])
+            assert read["totals"]["cores"][name][key] == pytest.approx(total)
+    for stack in read["stacks"]:
+        assert stack.keys() >= STACK_KEYS
+        assert set(stack["cores"]) <= set(names)
+        assert stack["mode"] in ("fused", "pipeline")
+        assert stack["latency_cycles"] <= stack["serial"]["latency_cycles"] * (1 + 1e-9)
+        assert stack["layers"] == [
+            layer["name"] for layer in read["layers"][stack["first"] : stack["last"] + 1]
+        ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "cores", "rows"),
+    [
+        ("fused", ["meta-1"], 4),
+        ("fused", ["tpu-0"], None),
+        ("pipeline", ["meta-0", "tpu-1"], 4),
+        ("pipeline", ["tpu-0", "tpu-1", "meta-0"], None),
+        ("split", ["tpu-1", "meta-0"], None),
+    ],
+)
+def test_a_stack_of_ones_own_costs_what_tables_say(
+    application: typer.Typer, mode: str, cores: list[str], rows: int | None
+) -> None:
+    asked = ["--stack", "layer1.0.conv1:layer1.1.conv2", "--mode", mode, "--cores", ",".join(cores)]
+    if rows is not None:
+        asked += ["--band-rows", str(rows)]
+    (stack,) = document(application, *asked)["stacks"]
+
+    device = load_hardware(HARDWARE)
+    graph = merge(at_width(load_model("resnet18", dims={"image_size": 64}), device.operand_bytes))
+    first, last = (
+        next(layer.index for layer in graph.layers if layer.name == name)
+        for name in ("layer1.0.conv1", "layer1.1.conv2")
+    )
+    kinds = tuple(device.kinds.index(core.split("-")[0]) for core in cores)
+    option = build_table(graph, device).option(Mode(mode), first, last + 1, kinds, (), rows)
+    bandwidth = device.dram_bandwidth_bytes_s
+    assert stack["latency_cycles"] == pytest.approx(option.seconds(bandwidth) * 1e9)
+    assert (stack["mode"], stack["cores"], stack["band_rows"]) == (mode, cores, option.band_rows)
+    for key in ("dram_bytes", "link_bytes", "sram_bytes", "energy_pj"):
+        assert stack[key] == getattr(option, key)
+    if rows is not None:
+        assert stack["band_rows"] == rows
+    assert stack["stage_starts"] == [first, *option.cuts]
+
+
+def test_without_cores_a_fused_stack_takes_the_fastest(application: typer.Typer) -> None:
+    asked = ("--stack", "2:4", "--band-rows", "4")
+    (best,) = document(application, *asked)["stacks"]
+    others = [document(application, *asked, "--cores", core)["stacks"][0] for core in ("tpu-0", "meta-0")]
+    assert best == min(others, key=lambda stack: stack["latency_cycles"])
+
+
+def test_layers_may_have_colons_and_folded_layers_stand_for_theirs(
+    application: typer.Typer, tmp_path: Path
+) -> None:
+    table = tmp_path / "two.csv"
+    table.write_text(TWO_LAYERS.strip() + "\n", encoding="utf-8")
+    shown = run(
+        application, str(table), "--hardware", HARDWARE, "--stack", "a:first:b:second", "--json"
+    ).stdout
+    assert json.loads(shown)["stacks"][0]["layers"] == ["a:first", "b:second"]
+
+    layer = document(application)["layers"][0]
+    assert layer["folded"]
+    assert (
+        document(application, "--stack", f"{layer['folded'][0]}:1")["stacks"]
+        == document(application, "--stack", "conv1:MaxPool")["stacks"]
+    )
+
+
+def test_precision_is_that_of_the_hardware_or_the_one_asked_for(application: typer.Typer) -> None:
+    narrow, wide = document(application), document(application, "--precision", "32")
+    assert (narrow["operand_bits"], wide["operand_bits"]) == (8, 32)
+    first = [read["layers"][0]["cores"]["tpu-0"]["dram_bytes"] for read in (narrow, wide)]
+    assert first[1] >= 4 * first[0]
+
+
+def test_overlap_changes_described_cores_alone(application: typer.Typer) -> None:
+    for hardware, same in (("zigzag-tpu-like", False), (HARDWARE, True)):
+        own = document(application, hardware=hardware)
+        copied = document(application, "--overlap", "zigzag", hardware=hardware)
+        assert (own["layers"] == copied["layers"]) is same
+        assert own["stacks"] == copied["stacks"]
+
+
+def test_objective(application: typer.Typer) -> None:
+    def saved(read: dict[str, Any], name: str) -> float:
+        return sum(
+            (stack["serial"][name] - stack[name]) for stack in read["stacks"] if stack["mode"] == "fused"
+        )
+
+    by_latency, by_dram = (document(application, "--save", what) for what in ("latency", "dram"))
+    assert saved(by_latency, "latency_cycles") >= saved(by_dram, "latency_cycles") * (1 - 1e-9)
+    assert saved(by_dram, "dram_bytes") >= saved(by_latency, "dram_bytes")
+
+
+def test_csv_has_the_numbers_of_the_json(application: typer.Typer, tmp_path: Path) -> None:
+    read = document(application)
+    base = ("resnet18", *SMALL, "--hardware", HARDWARE, "--csv")
+    printed = run(application, *base, "-").stdout
+    file = tmp_path / "costs.csv"
+    run(application, *base, str(file))
+    assert file.read_text(encoding="utf-8") == printed
+
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert [row["core"] for row in rows[:2]] == ["tpu-0", "meta-0"]  # alike cores once
+    assert len(rows) == 2 * len(read["layers"])
+    for row in rows:
+        layer = read["layers"][int(row["index"])]
+        assert (row["layer"], int(row["macs"])) == (layer["name"], layer["macs"])
+        entry = layer["cores"][row["core"]]
+        for key in (*CORE_KEYS, "schedule_cycles"):
+            assert float(row[key]) == entry[key]
+        assert float(row["sram_bytes"]) == entry["memory_bytes"]["sram"]
+        assert float(row["mac_pj"]) == entry["energy_pj_by"]["mac"]
+
+
+def test_table(application: typer.Typer) -> None:
+    shown = run(application, "resnet18", *SMALL, "--hardware", HARDWARE).stdout
+    assert "tpu x 2: 1,024 MAC/cycle" in shown
+    assert shown.count("one by one  ") == 2
+    assert "layer4.1.conv2" in shown
+    assert "saved in all" in shown
+
+
+def test_page(application: typer.Typer, tmp_path: Path) -> None:
+    page = tmp_path / "deep" / "costs.html"
+    shown = run(application, "resnet18", *SMALL, "--hardware", HARDWARE, "--plot", str(page)).stdout
+    assert f"wrote {page}" in shown
+    assert "resnet18 on stream-hetero4" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--stack", "conv1:layer1.0.convl"), "no layer 'layer1.0.convl' (did you mean 'layer1.0.conv.'?)"),
+        (("--stack", "0:99"), "no layer '99'; accepted: conv1, MaxPool, .*or a number from 0 to 22"),
+        (("--stack", "conv1"), "accepted: FIRST:LAST"),
+        (("--stack", "2:1"), "layer 1 is not behind layer 2"),
+        (
+            ("--stack", "1:3", "--cores", "tpu"),
+            "no core 'tpu' (did you mean 'tpu-.'?); accepted: tpu-0, tpu-1",
+        ),
+        (("--stack", "1:3", "--mode", "split", "--cores", "tpu-0,tpu-0"), "tpu-0 is there twice"),
+        (("--stack", "1:3", "--mode", "pipeline"), "needs --cores NAME,NAME...; stream-hetero4 has tpu-0"),
+        (("--stack", "1:3", "--cores", "tpu-0,tpu-1"), "it takes one core, not 2"),
+        (("--stack", "0:fc"), "cannot be fused: a stack has at most"),
+        (("--stack", "20:22"), "GlobalAveragePool needs all rows of layer4.1.conv2 before its first"),
+        (("--stack", "1:2", "--mode", "split", "--cores", "tpu-0,tpu-1", "--band-rows", "2"), "band height"),
+        (("--cores", "tpu-0"), "--cores says how a stack of one's own runs; found without --stack"),
+        (("--json", "--csv", "-"), "accepted: one of them"),
+        (("--dim", "image"), "accepted: NAME=SIZE"),
+    ],
+)
+def test_mistakes(application: typer.Typer, arguments: tuple[str, ...], message: str) -> None:
+    pattern = message.replace("(", r"\(").replace("?)", r"\?\)").replace("...", r"\.\.\.")
+    with pytest.raises(HeadwayError, match=pattern):
+        run(application, "resnet18", "--hardware", HARDWARE, *arguments)
+
+
+def test_a_stack_that_does_not_fit_says_what_it_needs(application: typer.Typer, tmp_path: Path) -> None:
+    small = tmp_path / "small.yaml"
+    small.write_text(
+        """
+name: small
+cores: [{name: only, array: {rows: 8, columns: 8}, dataflow: os, clock: 1 GHz, sram: 4 KiB}]
+dram: {bandwidth: 8 GB/s}
+""",
+        encoding="utf-8",
+    )
+    with pytest.raises(HeadwayError, match=r"--stack 2:3: .*they need \d+ bytes of SRAM, it has 4096"):
+        run(application, "resnet18", "--hardware", str(small), "--stack", "2:3")
+
+
+def test_hardware_with_lanes_is_refused(application: typer.Typer) -> None:
+    with pytest.raises(HeadwayError, match="--hardware cpu-lanes: it has lanes"):
+        run(application, "resnet18", "--hardware", "cpu-lanes")
