@@ -117,3 +117,16 @@ def test_what_is_no_option_of_a_zoo_model_is_refused_as_such(option):
         headway.HeadwayError, match=f"no option named '{option}'; accepted: batch, seed, frames"
     ):
         headway.simulate(cfg)
+
+
+def test_results_print_as_tables():
+    compared = headway.compare(
+        scenario({"process": "poisson", "rate": "500 /s"}, requests=20), ["fcfs", "edf"]
+    )
+    assert str(compared).splitlines()[2].split() == ["fcfs", "edf"]
+    assert [
+        line.split()[0] for line in str(compared["edf"]).splitlines() if line.startswith(("  a ", "  b "))
+    ] == [
+        "a",
+        "b",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,12 @@ from headway.record.metrics import Summary, summarise
 if TYPE_CHECKING:
     from headway.cost import Table
     from headway.record.outputs import OutputPaths
+    from headway.record.table import Fitted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """What one policy achieved: its log, and the metrics computed from it."""
+    """What one policy achieved: its log, and the metrics computed from it. Printed, it is a table."""
 
     policy: str
     log: LogTable
@@ -37,10 +39,15 @@ class Result:
         """Write results.json, the report and the timeline into a directory."""
         return Comparison({self.policy: self}).write(directory)
 
+    def __repr__(self) -> str:
+        from headway.record.table import tenants
 
-@dataclass(frozen=True)
+        return _text(tenants(self.summary))
+
+
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """Several policies on the same arrivals, by name."""
+    """Several policies on the same arrivals, by name. Printed, it is a table."""
 
     results: Mapping[str, Result]
 
@@ -52,6 +59,19 @@ class Comparison:
         from headway.record.outputs import write_outputs
 
         return write_outputs(Path(directory), {name: result.log for name, result in self.results.items()})
+
+    def __repr__(self) -> str:
+        from headway.record.table import comparison
+
+        return _text(comparison({name: result.summary for name, result in self.results.items()}))
+
+
+def _text(table: Fitted) -> str:
+    from rich.console import Console
+
+    written = StringIO()
+    Console(file=written, width=100, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
 def simulate(scenario: Scenario | str | Path, policy: str | None = None) -> Result:

@@ -107,3 +107,11 @@ def test_an_unknown_policy_is_named_before_anything_is_measured(headway):
     code, _, err = headway("run", write(), "--policy", "fastest")
     assert code == 2
     assert "found 'fastest'" in err
+
+
+@pytest.mark.parametrize("command", ["run", "twin"])
+def test_an_unknown_policy_is_refused_before_anything_is_measured(headway, command):
+    code, _, err = headway(command, write(policy="nope"))
+    assert code == 2
+    assert "policy: found 'nope'" in err
+    assert not Path("cache").exists()

@@ -55,8 +55,14 @@ PolicyFile = Annotated[
 ]
 
 
-def prepare(path: Path, seed: int | None, *, fresh: bool = False) -> Prepared:
-    """Load a scenario and prepare it, saying what is being done; `fresh` as for `wiring.prepare`."""
+def prepare(
+    path: Path, seed: int | None, policies: list[str] | None, *, fresh: bool = False
+) -> tuple[Prepared, list[str]]:
+    """Load a scenario and prepare it, saying what is being done; `fresh` as for `wiring.prepare`.
+
+    Returns the policies too, by default the scenario's own. Raises HeadwayError for an unknown one before
+    anything is priced or measured.
+    """
     from rich.console import Console
 
     from headway import wiring
@@ -65,9 +71,11 @@ def prepare(path: Path, seed: int | None, *, fresh: bool = False) -> Prepared:
     scenario = Scenario.load(path)
     if seed is not None:
         scenario = scenario.with_overrides({"seed": seed})
+    names = policies or [scenario.policy]
+    wiring.require_policies(names)
     console = Console(stderr=True)
     with console.status("reading the scenario") as status:
-        return wiring.prepare(scenario, lambda words: status.update(words), fresh=fresh)
+        return wiring.prepare(scenario, lambda words: status.update(words), fresh=fresh), names
 
 
 @contextmanager

@@ -44,12 +44,10 @@ def run_command(
 
     from headway.record import outputs, table
     from headway.record.metrics import summarise
-    from headway.wiring import require_policies, run
+    from headway.wiring import run
 
     load_policies(policy_file)
-    prepared = prepare(scenario, seed, fresh=True)
-    name = policy or prepared.scenario.policy
-    require_policies([name])
+    prepared, (name,) = prepare(scenario, seed, [policy] if policy else None, fresh=True)
     folder = None if out is None else outputs.policy_folders(out, [name])[name]
     with progress(prepared, 1, "running") as on_reply:
         live = run(prepared, name, folder, on_reply)
@@ -76,12 +74,10 @@ def twin_command(
 
     from headway.record import outputs, table
     from headway.record.twin import write_twin
-    from headway.wiring import require_policies, twin
+    from headway.wiring import twin
 
     load_policies(policy_file)
-    prepared = prepare(scenario, seed, fresh=True)
-    name = policy or prepared.scenario.policy
-    require_policies([name])
+    prepared, (name,) = prepare(scenario, seed, [policy] if policy else None, fresh=True)
     with progress(prepared, repeats, "running") as on_reply:
         result = twin(prepared, name, repeats, out, on_reply)
     console = Console()

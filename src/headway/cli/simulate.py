@@ -41,8 +41,7 @@ def simulate_command(
 ) -> None:
     """Simulate a scenario under one policy and print each tenant's SLA."""
     load_policies(policy_file)
-    prepared = prepare(scenario, seed)
-    _run(prepared, [policy or prepared.scenario.policy], out, comparing=False)
+    _run(*prepare(scenario, seed, [policy] if policy else None), out, comparing=False)
 
 
 def compare_command(
@@ -62,7 +61,7 @@ def compare_command(
     names = list(dict.fromkeys(name.strip() for name in policies.split(",") if name.strip()))
     if not names:
         raise HeadwayError("--policies: found no name; accepted: names of policies, separated by commas")
-    _run(prepare(scenario, seed), names, out, comparing=True)
+    _run(*prepare(scenario, seed, names), out, comparing=True)
 
 
 def policies_command(policy_file: PolicyFile = None) -> None:
@@ -85,9 +84,8 @@ def _run(prepared: Prepared, policies: list[str], out: Path | None, *, comparing
 
     from headway.record import outputs, table
     from headway.record.metrics import summarise
-    from headway.wiring import compare, require_policies
+    from headway.wiring import compare
 
-    require_policies(policies)
     with progress(prepared, len(policies), "simulating") as on_reply:
         logs: dict[str, LogTable] = compare(prepared, policies, out, on_reply)
     summaries = {name: summarise(log) for name, log in logs.items()}
