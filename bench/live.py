@@ -28,6 +28,7 @@ import gc
 import os
 import platform
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -524,7 +525,9 @@ def main() -> None:
     options = parser.parse_args()
     policies = options.policies.split(",")
     wiring.require_policies(policies)
-    bench = Bench.start(options.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HEADWAY_CACHE"] = folder  # profiles of another hour would not do
+        bench = Bench.start(options.seed)
     command = f"python bench/live.py {' '.join(sys.argv[1:])}".strip()
     print(f"`{command}`\n")
     print(
