@@ -19,7 +19,7 @@ from headway.core.checks import (
 )
 from headway.core.counsel import Counsel
 from headway.core.device import Core, Device
-from headway.core.expectation import expect_first, expect_next, left_of, resumption
+from headway.core.expectation import expect_first, expect_next, left_behind, left_of, resumption
 from headway.core.fallback import earliest_deadline
 from headway.core.journal import Journal
 from headway.core.messages import (
@@ -42,9 +42,10 @@ from headway.core.messages import (
     WakeAt,
 )
 from headway.core.protocols import Contention, Estimator, Policy, Sink
-from headway.core.request import Partial, Request, State
+from headway.core.request import Request, State
 from headway.core.residency import Ledger
 from headway.core.run import How, Outcome, Run
+from headway.core.running import RunningSet
 from headway.core.view import EngineView
 from headway.core.waiting import Alarms, ReadyQueue
 
@@ -81,16 +82,13 @@ class Engine:
         self.device = device
         self.policy = policy
         self.estimator = estimator
-        self.contention = contention
         self.journal = Journal(sink)
         self.now = 0.0
         self.ledger = Ledger(device)
         self._queue = ReadyQueue()
         self.ready = self._queue.requests
         self.idle: list[Core] = list(device.cores)
-        self.running: dict[int, Run] = {}
-        self._rates: dict[int, float] = {}
-        self.run_of: dict[int, Run] = {}
+        self.running = RunningSet(contention)
         self.requests: dict[int, Request] = {}
         self.decisions = 0
         self._counsel = Counsel(policy, forgiving=forgiving)
@@ -163,7 +161,7 @@ class Engine:
             request.next_block = event.end_block
         run.resumed = 0.0
         at_s = self.now if event.end_s is None else event.end_s
-        expect_next(run, self.device.dram_bandwidth_bytes_s, self._rate(run), at_s)
+        expect_next(run, self.device.dram_bandwidth_bytes_s, self.running.rate(run), at_s)
         return False
 
     def _on_finish(self, event: Finish) -> None:
@@ -195,16 +193,7 @@ class Engine:
             request.next_block, request.partial = event.end_block, None
         elif done > 0.0:
             request.next_block = event.first_block
-            request.partial = Partial(
-                event.first_block,
-                event.end_block,
-                run.mode,
-                run.cuts,
-                run.band_rows,
-                tuple(core.kind for core in run.cores),
-                done,
-                run.spill_bytes,
-            )
+            request.partial = left_behind(run, event, done)
         else:
             request.next_block, request.partial = event.first_block, None
         self._after_run(run, request)
@@ -226,10 +215,7 @@ class Engine:
 
     def _release(self, run: Run, end_block: int | None, unspent_bytes: float = 0.0) -> None:
         """Free a run's cores; `end_block` is given if it ended at a block's end: its output may stay."""
-        del self.running[run.id]
-        self._rates.clear()
-        for request in run.requests:
-            del self.run_of[request.id]
+        self.running.leave(run)
         self.idle.extend(run.cores)
         self.idle.sort(key=_core_index)
         if end_block is not None:
@@ -243,7 +229,7 @@ class Engine:
         self._commands.append(Reply(request, outcome, reason))
 
     def _give_up(self, request: Request, outcome: Outcome, reason: str) -> None:
-        run = self.run_of.get(request.id)
+        run = self.running.of(request)
         if run is None:
             self._queue.remove(request)
             self._reply(request, outcome, reason)
@@ -314,47 +300,27 @@ class Engine:
         request.partial = None
         self._queue.remove(request)
         request.to(State.RUNNING, self.now)
-        run = Run(
+        run = Run.of(
             self._next_run_id,
             decision.requests,
-            decision.blocks,
+            option,
             cores,
-            option.mode,
-            option.cuts,
-            option.band_rows,
             started_s=self.now,
-            expected_end_s=0.0,
-            block_end_s=0.0,
-            step_s=0.0,
-            bandwidth_bytes_s=0.0,
             extra_dram_bytes=extra,
-            spill_bytes=option.spill_bytes,
             resumed=resumed,
-            next_block=option.first,
-            core_names="+".join([str(core.index) for core in cores]),
         )
         self._next_run_id += 1
         segments = table.segments(option)
         bandwidth = self.device.dram_bandwidth_bytes_s
         left = left_of(option, segments, resumed, extra, bandwidth)
         run.bandwidth_bytes_s = left.bandwidth_bytes_s
-        self.running[run.id] = run
-        self.run_of[request.id] = run
-        self._rates.clear()
-        expect_first(run, segments, left, bandwidth, self._rate(run), self.now)
+        self.running.enter(run)
+        expect_first(run, segments, left, bandwidth, self.running.rate(run), self.now)
         for core in cores:
             self.idle.remove(core)
         self.ledger.begin(cores)
         self.journal.started(run, self.now)
         self._commands.append(Start(run))
-
-    def _rate(self, run: Run) -> float:
-        """The share of its full speed that a run is believed to get among those that run now."""
-        if not self._rates:  # the running set has changed
-            running = self.running
-            shares = self.contention.rates([other.bandwidth_bytes_s for other in running.values()])
-            self._rates = dict(zip(running, shares, strict=True))
-        return self._rates[run.id]
 
 
 def _core_index(core: Core) -> int:

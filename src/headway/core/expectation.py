@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from headway.core.block import Option, Segment
 from headway.core.device import Core
-from headway.core.request import Request
+from headway.core.messages import SafePoint
+from headway.core.request import Partial, Request
 from headway.core.run import Run
 
 
@@ -26,6 +27,13 @@ class Left(NamedTuple):
     def bandwidth_bytes_s(self) -> float:
         """The memory traffic it wants per second at full speed."""
         return self.dram_bytes / self.busy_s if self.busy_s > 0.0 else 0.0
+
+
+def left_behind(run: Run, point: SafePoint, done: float) -> Partial:
+    """What a run leaves behind that stopped inside a range; `done` is the share of it that is finished."""
+    kinds = tuple(core.kind for core in run.cores)
+    first, end = point.first_block, point.end_block
+    return Partial(first, end, run.mode, run.cuts, run.band_rows, kinds, done, run.spill_bytes)
 
 
 def resumption(request: Request, option: Option, cores: Sequence[Core]) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headway.core.block import Mode, Segment
+from headway.core.block import Mode, Option, Segment
 from headway.core.device import Core
 from headway.core.request import Request
 
@@ -65,6 +65,39 @@ class Run:
     later_busy_s: float = 0.0
     stopping: How | None = None
     giving_up: tuple[Outcome, str] | None = None  # how its requests end at the next safe point, and why
+
+    @classmethod
+    def of(
+        cls,
+        id: int,
+        requests: tuple[Request, ...],
+        option: Option,
+        cores: tuple[Core, ...],
+        *,
+        started_s: float,
+        extra_dram_bytes: float,
+        resumed: float,
+    ) -> Run:
+        """A run of an option that starts now; its beliefs are still to be filled in."""
+        return cls(
+            id,
+            requests,
+            range(option.first, option.end),
+            cores,
+            option.mode,
+            option.cuts,
+            option.band_rows,
+            started_s=started_s,
+            expected_end_s=0.0,
+            block_end_s=0.0,
+            step_s=0.0,
+            bandwidth_bytes_s=0.0,
+            extra_dram_bytes=extra_dram_bytes,
+            spill_bytes=option.spill_bytes,
+            resumed=resumed,
+            next_block=option.first,
+            core_names="+".join([str(core.index) for core in cores]),
+        )
 
     @property
     def request(self) -> Request:

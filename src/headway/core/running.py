@@ -1,0 +1,44 @@
+"""What runs: the runs in progress, and the share of its full speed that each is believed to get."""
+
+from __future__ import annotations
+
+from headway.core.protocols import Contention
+from headway.core.request import Request
+from headway.core.run import Run
+
+
+class RunningSet(dict[int, Run]):
+    """Runs by their ids, in the order they started. Change it by `enter` and `leave` only."""
+
+    __slots__ = ("_contention", "_of_request", "_rates")
+
+    def __init__(self, contention: Contention) -> None:
+        super().__init__()
+        self._contention = contention
+        self._of_request: dict[int, Run] = {}
+        self._rates: dict[int, float] = {}  # empty after every change of the set
+
+    def enter(self, run: Run) -> None:
+        """A run starts."""
+        self[run.id] = run
+        for request in run.requests:
+            self._of_request[request.id] = run
+        self._rates.clear()
+
+    def leave(self, run: Run) -> None:
+        """A run is over."""
+        del self[run.id]
+        for request in run.requests:
+            del self._of_request[request.id]
+        self._rates.clear()
+
+    def of(self, request: Request) -> Run | None:
+        """The run that a request is in."""
+        return self._of_request.get(request.id)
+
+    def rate(self, run: Run) -> float:
+        """The share of its full speed that a run is believed to get among those that run now."""
+        if not self._rates:
+            shares = self._contention.rates([other.bandwidth_bytes_s for other in self.values()])
+            self._rates = dict(zip(self, shares, strict=True))
+        return self._rates[run.id]
