@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,29 @@ def test_csv_has_the_numbers_of_the_json(application: typer.Typer, tmp_path: Pat
             assert float(row[key]) == entry[key]
         assert float(row["sram_bytes"]) == entry["memory_bytes"]["sram"]
         assert float(row["mac_pj"]) == entry["energy_pj_by"]["mac"]
+
+
+def shape(value: Any) -> Any:
+    """The keys of nested mappings."""
+    return {key: shape(item) for key, item in value.items()} if isinstance(value, dict) else None
+
+
+def test_the_contract_of_the_documentation_is_what_is_printed(application: typer.Typer) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cost-command.md").read_text(encoding="utf-8")
+    (written,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    documented = json.loads(written)
+    command = "--stack layer1.0.conv1:layer1.1.conv2 --mode pipeline --cores tpu-0,meta-0 --band-rows 4"
+    read = json.loads(run(application, "resnet18", "--hardware", HARDWARE, "--json", *command.split()).stdout)
+    assert documented.keys() == read.keys()
+    (layer,) = documented["layers"]
+    for ours, theirs in (
+        (documented["cores"]["tpu-0"], read["cores"]["tpu-0"]),
+        (layer["cores"]["tpu-0"], read["layers"][layer["index"]]["cores"]["tpu-0"]),
+        (documented["totals"]["cores"]["tpu-0"], read["totals"]["cores"]["tpu-0"]),
+        (documented["stacks"][0], read["stacks"][0]),
+    ):
+        assert shape(ours) == shape(theirs)
+    assert layer.keys() == read["layers"][0].keys()
 
 
 def test_table(application: typer.Typer) -> None:
