@@ -65,11 +65,8 @@ class _Job(NamedTuple):
     from_s: float
     narrow_s: float
     wide_s: float
+    least_s: float
     lanes: int
-
-    @property
-    def least_s(self) -> float:
-        return min(self.narrow_s, self.wide_s)
 
 
 @policy("edf:planned")
@@ -98,21 +95,22 @@ class Planned(Policy):
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Drop the hopeless, plan for the others, and bring the lanes in line with the plan."""
-        running = view.running
-        self._drifts = self._narrow_drift.at(view.now), self._wide_drift.at(view.now)
+        running, now = view.running, view.now
+        self._drifts = self._narrow_drift.at(now), self._wide_drift.at(now)
         jobs = [self._going_on(run, view) for run in running if run.giving_up is None]
         most = len(jobs) + DEPTH
         for request in view.ready:
             if len(jobs) == most:
                 break
-            job = self._waiting(request, view)
-            if view.now + job.least_s > request.deadline_s:
+            job = self._job(request, None, now, self._left_s(request, request.next_block, view))
+            if now + job.least_s > request.deadline_s:
                 yield Drop(request, "cannot meet its deadline any more")
             else:
                 jobs.append(job)
         if not jobs:
             return
-        jobs.sort(key=_by_deadline)
+        if len(jobs) > 1:
+            jobs.sort(key=_by_deadline)
         wide = jobs[0].lanes > 1 and self._wide_is_better(jobs, _free_from(running, view), view)
         yield from self._carry_out(jobs, wide, running, view)
 
@@ -159,11 +157,10 @@ class Planned(Policy):
     # --- the plan ----------------------------------------------------------------------------------
 
     def _wide_is_better(self, jobs: Sequence[_Job], free_s: list[float], view: View) -> bool:
-        stretch = self._stretched(jobs[0].request, view)
-        first = jobs[0]
-        lanes = len(free_s)
         if len(jobs) == 1:
             return True
+        first, lanes = jobs[0], len(free_s)
+        stretch = self._stretched(first.request, view)
         late_narrow = _late(jobs, free_s, stretch * CAUTION)
         together_s = sum(job.narrow_s for job in jobs) * stretch / min(lanes, len(jobs))
         costs_work = together_s < sum(job.least_s for job in jobs)
@@ -189,10 +186,6 @@ class Planned(Policy):
 
     # --- jobs --------------------------------------------------------------------------------------
 
-    def _waiting(self, request: Request, view: View) -> _Job:
-        left = self._left_s(request, request.next_block, view)
-        return self._job(request, None, view.now, left)
-
     def _going_on(self, run: Run, view: View) -> _Job:
         request = run.request
         left = self._left_s(request, run.next_block + 1, view)
@@ -200,9 +193,13 @@ class Planned(Policy):
 
     def _job(self, request: Request, run: Run | None, from_s: float, left: tuple[float, float, int]) -> _Job:
         narrow_s, wide_s, lanes = left
-        narrow_s *= self._drifts[0]
-        wide_s *= self._drifts[1] if lanes > 1 else self._drifts[0]
-        return _Job(request.deadline_s, request.id, request, run, from_s, narrow_s, wide_s, lanes)
+        of_narrow, of_wide = self._drifts
+        narrow_s *= of_narrow
+        if lanes == 1:
+            return _Job(request.deadline_s, request.id, request, run, from_s, narrow_s, narrow_s, narrow_s, 1)
+        wide_s *= of_wide
+        least_s = narrow_s if narrow_s < wide_s else wide_s
+        return _Job(request.deadline_s, request.id, request, run, from_s, narrow_s, wide_s, least_s, lanes)
 
     def _left_s(self, request: Request, first: int, view: View) -> tuple[float, float, int]:
         """Seconds of the blocks from there on, on one lane and on as many as are fastest, and how many."""
