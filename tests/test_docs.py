@@ -48,3 +48,8 @@ def test_the_scenario_and_the_hardware_of_the_guide_are_accepted(tmp_path):
     assert headway.Scenario.load(tmp_path / "changed.yaml").device().dram_bandwidth_bytes_s == 8e9
     short = headway.Scenario.load(tmp_path / "s.yaml").with_overrides({"duration": "100 ms", "warmup": "0 s"})
     assert headway.simulate(short).summary.total.requests > 0
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" not in index] == []

@@ -55,7 +55,7 @@ class Requests:
     @property
     def completed(self) -> NDArray[np.bool_]:
         """Which requests were done, in time or late."""
-        return self.ending <= 1
+        return self.ending <= ENDINGS.index(LATE)
 
     def only(self, chosen: NDArray[np.bool_]) -> Requests:
         """The requests that a mask chooses."""
