@@ -218,6 +218,50 @@ def test_the_contract_of_the_documentation_is_what_is_printed(application: typer
     assert layer.keys() == read["layers"][0].keys()
 
 
+def test_compute_of_a_systolic_array_is_what_scalesim_reports(
+    application: typer.Typer, tmp_path: Path
+) -> None:
+    """Cycles reported by SCALE-Sim 3.0.0 for 32 x 32 units, output stationary."""
+    reported = {"qkv": (128, 768, 768, 79679), "scores": (128, 128, 64, 2015)}
+    table, hardware = tmp_path / "products.csv", tmp_path / "array.yaml"
+    lines = [f"{name}, {m}, {n}, {k}," for name, (m, n, k, _) in reported.items()]
+    table.write_text("\n".join(("Layer, M, N, K,", *lines, "")), encoding="utf-8")
+    hardware.write_text(
+        "name: array\n"
+        "cores: [{name: c, array: {rows: 32, columns: 32}, dataflow: os, clock: 1 GHz, sram: 1 MiB}]\n"
+        "dram: {bandwidth: 8 GB/s}\n",
+        encoding="utf-8",
+    )
+    read = json.loads(run(application, str(table), "--hardware", str(hardware), "--json").stdout)
+    found = {layer["name"]: layer["cores"]["c"]["compute_cycles"] for layer in read["layers"]}
+    assert found == {name: cycles for name, (*_, cycles) in reported.items()}
+
+
+def test_terms_of_a_described_core_are_what_zigzag_reports(application: typer.Typer, tmp_path: Path) -> None:
+    """Terms reported by zigzag-dse 3.9.1 for a convolution of ResNet-18 on its tpu_like."""
+    workload = tmp_path / "convolution.yaml"
+    workload.write_text(
+        """
+- id: 0
+  name: body
+  operator_type: Conv
+  equation: O[b][k][oy][ox]+=W[k][c][fy][fx]*I[b][c][iy][ix]
+  dimension_relations: [ix=1*ox+1*fx, iy=1*oy+1*fy]
+  loop_dims: [B, K, C, OY, OX, FY, FX]
+  loop_sizes: [1, 64, 64, 56, 56, 3, 3]
+  operand_precision: {W: 8, I: 8, O: 16, O_final: 8}
+  operand_source: {I: 0, W: 0}
+""",
+        encoding="utf-8",
+    )
+    command = (str(workload), "--hardware", "zigzag-tpu-like", "--json", "--overlap")
+    entry = json.loads(run(application, *command, "zigzag").stdout)["layers"][0]["cores"]["like"]
+    assert [entry[term] for term in TERMS] == [112896, 0, 26912, 2]
+    assert entry["energy_pj"] == pytest.approx(68294568.736, rel=0.05)
+    own = json.loads(run(application, *command, "physical").stdout)["layers"][0]["cores"]["like"]
+    assert own["dram_bytes"] / 8 <= own["latency_cycles"] <= entry["latency_cycles"]
+
+
 def test_table(application: typer.Typer) -> None:
     shown = run(application, "resnet18", *SMALL, "--hardware", HARDWARE).stdout
     assert "tpu x 2: 1,024 MAC/cycle" in shown

@@ -183,13 +183,16 @@ class _Column:
     def _mapped(self, layer: int, hierarchy: Hierarchy) -> _OnCore:
         """A layer with a loop nest under the best mapping on these memories."""
         shapes = self.model.shapes
-        row = shapes.nest[layer].tolist()
+        stride_y, stride_x, dilation_y, dilation_x, rows, columns, bits = shapes.nest[layer, DIMS:].tolist()
         nest = Nest(
             tuple(self.sizes[layer].tolist()),
-            *row[DIMS : DIMS + 4],
-            input_rows=row[DIMS + 4],
-            input_columns=row[DIMS + 5],
-            bits=(row[-1],) * 3,
+            stride_y,
+            stride_x,
+            dilation_y,
+            dilation_x,
+            input_rows=rows,
+            input_columns=columns,
+            bits=(bits, bits, bits),
         )
         try:
             mapped = map_layer(nest, hierarchy, overlap=self.overlap)
