@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.config import load_hardware
+from headway.config import describe_hardware, load_hardware
 from headway.core.device import Dataflow
 from headway.core.errors import HeadwayError
 from headway.core.hierarchy import main_memory
@@ -144,6 +144,13 @@ def test_nothing_is_free(mobile):
         assert terms.latency_cycles > 0
         assert terms.energy_pj > 0
         assert np.isfinite(terms.latency_cycles)
+
+
+def test_a_memory_cannot_be_called_what_something_else_is(mobile):
+    described = describe_hardware("zigzag-tpu-like").to_mapping()
+    described["cores"][0]["memories"][-1]["name"] = "dram"
+    with pytest.raises(HeadwayError, match="core like: found a memory named 'dram'"):
+        layer_terms(mobile, load_hardware(described))
 
 
 def test_lanes_have_no_terms(chain):

@@ -114,6 +114,11 @@ class _Column:
         self.nested = (shapes.macs > 0) & ~shapes.bounded
         self.cycles = shapes.band_cycles(self.core, np.ones(len(shapes), dtype=np.int64))
         hierarchy = self.core.hierarchy
+        if taken := {DRAM, MAC} & set(memory_names(self.core)[:-1]):
+            raise HeadwayError(
+                f"core {self.core.name}: found a memory named {taken.pop()!r}, which is something else "
+                "here; accepted: another name"
+            )
         if hierarchy is None:
             self.top = SRAM
             self.array_bytes = shapes.array_pj(replace(self.core, sram_energy_pj_per_byte=1.0), operand_bytes)
