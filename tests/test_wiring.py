@@ -1,5 +1,8 @@
 """Scenarios end to end, through the Python API."""
 
+import warnings
+
+import onnx
 import pytest
 
 import headway
@@ -130,3 +133,20 @@ def test_results_print_as_tables():
         "a",
         "b",
     ]
+
+
+def test_what_is_assumed_about_a_model_file_is_said(tmp_path):
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["batch", 8]) for n in ("x", "y"))
+    w = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [8, 8], [0.0] * 64)
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph([product], "g", [x], [y], [w])), tmp_path / "m.onnx"
+    )
+    data = scenario(CLOSED, requests=4).with_overrides({"tenants.a.model": "m.onnx"}).to_mapping()
+
+    with pytest.warns(UserWarning, match=r"tenants\[0\].model: symbolic dimensions chosen by default: batch"):
+        headway.simulate(headway.Scenario.from_mapping(data, tmp_path))
+    data["tenants"][0]["dims"] = {"batch": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        headway.simulate(headway.Scenario.from_mapping(data, tmp_path))

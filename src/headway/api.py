@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,23 +78,32 @@ def _text(table: Fitted) -> str:
 def simulate(scenario: Scenario | str | Path, policy: str | None = None) -> Result:
     """Simulate a scenario (or the file of one) under a policy, by default the scenario's own.
 
-    Raises HeadwayError for a mistake in the scenario, an unknown policy, and a policy that fails.
+    What had to be assumed about a model file is said in a UserWarning. Raises HeadwayError for a mistake in
+    the scenario, an unknown policy, and a policy that fails.
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     name = policy or given.policy
-    return compare(given, [name])[name]
+    return _compared(given, [name])[name]
 
 
 def compare(scenario: Scenario | str | Path, policies: Sequence[str]) -> Comparison:
     """Simulate the same arrivals and noise under several policies.
 
-    Raises HeadwayError for a mistake in the scenario, an unknown policy or none, and a policy that fails.
+    What had to be assumed about a model file is said in a UserWarning. Raises HeadwayError for a mistake in
+    the scenario, an unknown policy or none, and a policy that fails.
     """
     given = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     if isinstance(policies, str) or not policies:
         raise HeadwayError(f"policies: found {policies!r}; accepted: a list of names of policies")
+    return _compared(given, policies)
+
+
+def _compared(scenario: Scenario, policies: Sequence[str]) -> Comparison:
     wiring.require_policies(policies)
-    logs = wiring.compare(wiring.prepare(given), policies)
+    prepared = wiring.prepare(scenario)
+    for warning in prepared.warnings:
+        warnings.warn(warning, stacklevel=3)
+    logs = wiring.compare(prepared, policies)
     return Comparison({name: Result(name, log) for name, log in logs.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,10 @@ def prepare(
     wiring.require_policies(names)
     console = Console(stderr=True)
     with console.status("reading the scenario") as status:
-        return wiring.prepare(scenario, lambda words: status.update(words), fresh=fresh), names
+        prepared = wiring.prepare(scenario, lambda words: status.update(words), fresh=fresh)
+    for warning in prepared.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return prepared, names
 
 
 @contextmanager

@@ -52,7 +52,8 @@ Expiry = Annotated[
 class Sla(Strict):
     """What was promised: a latency, as a time or as a multiple of the isolated latency, and how often.
 
-    The isolated latency is that of the model alone on the device, layer by layer on the best core for each.
+    The isolated latency is that of the model alone on the device: layer by layer on the best core for each,
+    or, on lanes, as measured on as many of them as make it fastest.
     """
 
     deadline: Duration | None = None

@@ -32,6 +32,7 @@ class Prepared:
 
     `tables` are keyed by the name under which the engine knows a model; `expected_requests` is how many
     arrivals there will be, or None where closed loops decide. `measured` is there on a device with lanes.
+    `warnings` are what was assumed about the scenario's model files: sizes, and costs of unknown operators.
     """
 
     scenario: Scenario
@@ -40,6 +41,7 @@ class Prepared:
     loads: tuple[TenantLoad, ...]
     expected_requests: int | None
     measured: Measured | None = None
+    warnings: tuple[str, ...] = ()
 
     def source(self) -> ScenarioSource:
         """A fresh source of the scenario's arrivals."""
@@ -111,19 +113,27 @@ def prepare(scenario: Scenario, on_step: Step | None = None, *, fresh: bool = Fa
     """
     say = on_step or (lambda words: None)
     device = scenario.device()
+    assumed: tuple[str, ...] = ()
     models = {model_key(tenant): position for position, tenant in reversed(list(enumerate(scenario.tenants)))}
     if device.has_lanes:
         measured = measure(scenario, device, models, say, fresh=fresh)
         tables, isolated_s = measured.tables, measured.isolated_s
     else:
         measured = None
-        tables = {key: _price(scenario, position, device, say) for key, position in models.items()}
+        graphs = {key: _read(scenario, position, say) for key, position in models.items()}
+        assumed = tuple(
+            f"{scenario.where('tenants', position, 'model')}: {warning}"
+            for key, position in models.items()
+            if scenario.tenants[position].is_file
+            for warning in graphs[key].warnings
+        )
+        tables = {key: _price(scenario, models[key], graph, device, say) for key, graph in graphs.items()}
         isolated_s = {key: table.remaining_s[0] for key, table in tables.items()}
     loads = tuple(
         TenantLoad.of(tenant, key, tables[key].blocks, isolated_s[key])
         for tenant, key in ((tenant, model_key(tenant)) for tenant in scenario.tenants)
     )
-    return Prepared(scenario, device, tables, loads, _expected(loads, scenario), measured)
+    return Prepared(scenario, device, tables, loads, _expected(loads, scenario), measured, assumed)
 
 
 def model_key(tenant: Tenant) -> str:
@@ -144,22 +154,26 @@ def price(graph: Graph, device: Device) -> Table:
     return build_table(merge(at_width(graph, device.operand_bytes)), device)
 
 
-def _price(scenario: Scenario, position: int, device: Device, say: Step) -> CostTable:
-    """The cost table of a tenant's model on an accelerator."""
+def _read(scenario: Scenario, position: int, say: Step) -> Graph:
+    """A tenant's model."""
     tenant = scenario.tenants[position]
-    key = model_key(tenant)
     path = scenario.model_path(tenant)
-    where = scenario.where("tenants", position, "model")
+    say(f"reading {model_key(tenant)}")
     try:
-        say(f"reading {key}")
         if path is not None:
-            graph = load_model(path, dims=tenant.dims)
-        else:
-            graph = load_model(zoo_model(tenant.model, tenant.options, weights=False), name=tenant.model)
-        say(f"pricing {key} on {device.name}")
+            return load_model(path, dims=tenant.dims)
+        return load_model(zoo_model(tenant.model, tenant.options, weights=False), name=tenant.model)
+    except HeadwayError as error:
+        raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
+
+
+def _price(scenario: Scenario, position: int, graph: Graph, device: Device, say: Step) -> CostTable:
+    """The cost table of a tenant's model on an accelerator."""
+    say(f"pricing {model_key(scenario.tenants[position])} on {device.name}")
+    try:
         return price(graph, device)
     except HeadwayError as error:
-        raise HeadwayError(f"{where}: {error}") from None
+        raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 
 
 def _expected(loads: tuple[TenantLoad, ...], scenario: Scenario) -> int | None:
