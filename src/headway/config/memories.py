@@ -12,6 +12,7 @@ from headway.config.validation import Name, Strict, mistake, shown
 from headway.core.hierarchy import OPERANDS, Hierarchy, Memory, Move, Port
 
 MOST_UNROLLED = 65536
+MOST_AXES = 8
 MOST_BITS = 1 << 20
 MOST_MEMORIES = 32
 
@@ -21,6 +22,7 @@ Bits = Annotated[int, Field(ge=1, le=MOST_BITS)]
 Axis = dict[Loop, Annotated[int, Field(ge=1, le=MOST_UNROLLED)]]
 Axes = Annotated[tuple[Axis, ...], Field(strict=False)]
 Loops = Annotated[tuple[Loop, ...], Field(strict=False)]
+AxisNumber = Annotated[int, Field(ge=0, lt=MOST_AXES)]
 
 _MOVES = {"W": (Move.FILL, Move.FEED), "I": (Move.FILL, Move.FEED), "O": tuple(Move)}
 _READS = (Move.FEED, Move.DRAIN)
@@ -61,9 +63,9 @@ class PortDescription(Strict):
 class MemoryDescription(Strict):
     """One level of memory of a core.
 
-    `shared_over` names the unrolled loops whose units share an instance (all by default, none for a register
-    of each unit). `ports: separate` is one port for reads and one for writes, `shared` one for both, `each`
-    one for every operand and move.
+    `shared_over` names the unrolled loops whose units share an instance, or axes of the array by their
+    position from 0 (all by default, none for a register of each unit). `ports: separate` is one port for
+    reads and one for writes, `shared` one for both, `each` one for every operand and move.
     """
 
     name: Name
@@ -71,7 +73,7 @@ class MemoryDescription(Strict):
     operands: Annotated[
         tuple[Operand, ...], Field(strict=False, description="Weights W, inputs I, outputs O.")
     ]
-    shared_over: Loops | None = None
+    shared_over: Annotated[tuple[Loop | AxisNumber, ...], Field(strict=False)] | None = None
     width_bits: Annotated[
         Bits | None, Field(description="Bits per cycle of a port, reading and writing.")
     ] = None
@@ -135,19 +137,23 @@ class MemoryDescription(Strict):
         bits = self.width_bits or (self.read_bits if read else self.write_bits) or 0
         return Port(bits, min(self.grain_bits or bits, bits), tuple(pairs))
 
-    def memory(self, axes: tuple[Axis, ...]) -> Memory:
-        """The level as the cost model has it."""
-        shared = tuple(
+    def shared_axes(self, axes: tuple[Axis, ...]) -> tuple[int, ...]:
+        """Positions of the axes whose units share an instance."""
+        over = self.shared_over
+        return tuple(
             index
             for index, axis in enumerate(axes)
-            if self.shared_over is None or any(loop in self.shared_over for loop in axis)
+            if over is None or index in over or any(loop in over for loop in axis)
         )
+
+    def memory(self, axes: tuple[Axis, ...]) -> Memory:
+        """The level as the cost model has it."""
         return Memory(
             self.name,
             self.size * 8,
             self.operands,
             self.port_list(),
-            shared,
+            self.shared_axes(axes),
             self.read_energy,
             self.write_energy,
         )
@@ -164,11 +170,13 @@ def check_memories(axes: tuple[Axis, ...], memories: tuple[MemoryDescription, ..
     """Refuse memories that make no hierarchy on those axes."""
     if not axes or any(not axis for axis in axes):
         raise mistake("found an axis without loops; accepted: loops with factors", "unrolling")
+    if len(axes) > MOST_AXES:
+        raise mistake(f"{len(axes)} axes; at most {MOST_AXES} are accepted", "unrolling")
     unrolled: list[str] = [loop for axis in axes for loop in axis]
     if len(memories) > MOST_MEMORIES:
         raise mistake(f"{len(memories)} memories; at most {MOST_MEMORIES} are accepted", "memories")
     names: dict[str, int] = {}
-    below: dict[str, tuple[int, set[str]]] = {}
+    below: dict[str, tuple[int, set[int]]] = {}
     for position, memory in enumerate(memories):
         if memory.name in names:
             raise mistake(
@@ -178,14 +186,16 @@ def check_memories(axes: tuple[Axis, ...], memories: tuple[MemoryDescription, ..
                 "name",
             )
         names[memory.name] = position
-        shared: set[str] = set(unrolled if memory.shared_over is None else memory.shared_over)
-        if missing := shared - set(unrolled):
+        known = {*unrolled, *range(len(axes))}
+        if missing := [over for over in memory.shared_over or () if over not in known]:
             raise mistake(
-                f"{', '.join(sorted(missing))} is not unrolled; accepted: {', '.join(unrolled)}",
+                f"{', '.join(map(str, missing))} is not unrolled; accepted: {', '.join(unrolled)}, or 0 to "
+                f"{len(axes) - 1} for an axis",
                 "memories",
                 position,
                 "shared_over",
             )
+        shared = set(memory.shared_axes(axes))
         for operand in memory.operands:
             if operand in below and not below[operand][1] <= shared:
                 lower = memories[below[operand][0]].name

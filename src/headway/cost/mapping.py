@@ -16,7 +16,7 @@ from headway.core.hierarchy import Hierarchy, Memory, Move, Port
 from headway.cost.arrays import Floats
 from headway.cost.nest import Batch
 from headway.cost.operand import OperandData
-from headway.cost.ports import Activity, onload_cycles, port_stall, unhidden
+from headway.cost.ports import Activity, at_ends, onload_cycles, port_busy, port_stall, unhidden
 
 Overlap = Literal["physical", "zigzag"]
 
@@ -59,17 +59,19 @@ class Costs:
 def evaluate(batch: Batch, hierarchy: Hierarchy, overlap: Overlap = "physical") -> Costs:
     """The costs of every row. The cuts of the batch must be there, and fit (see `allocation`).
 
-    `overlap="zigzag"` copies the peer: transfers in whole cycles, a first tile that is loaded before the
-    computation starts, one-shot transfers that borrow idle cycles of the port. The default is never faster
-    than the bytes over any port: a transfer has its window in every period, the first and the last included,
-    ports are busy for what passes them, and only one array's worth is waited for at either end.
+    By default transfers go on beside the computation (memories have room for the next data, see `allocated`),
+    so that the busiest port or the array is the limit, and one pass of the array is waited for at either end:
+    never faster than the bytes over any port. `overlap="zigzag"` copies the peer: transfers in whole cycles
+    that have to keep their windows, a first tile that is loaded before the computation starts, one-shot
+    transfers that borrow idle cycles of the port.
     """
     if overlap not in ("physical", "zigzag"):
         raise ValueError(f'overlap is "physical" or "zigzag", not {overlap!r}')
     copied = overlap == "zigzag"
-    parts = [OperandData.of(batch, hierarchy, operand) for operand in batch.operands]
+    parts = [OperandData.of(batch, hierarchy, operand, copied) for operand in batch.operands]
     total = np.prod(batch.sizes, axis=1)
-    _double_buffers(parts, hierarchy)
+    if copied:
+        _double_buffers(parts, hierarchy)
     flows: dict[Flow, Activity] = {}
     words: dict[Flow, Floats] = {}
     energy: dict[Flow, Floats] = {}
@@ -79,28 +81,22 @@ def evaluate(batch: Batch, hierarchy: Hierarchy, overlap: Overlap = "physical") 
             for move, below, partial in part.moves(level):
                 flow = Flow(part.name, level, move)
                 port = memory.port_of(part.name, move)
-                activity = part.activity(level, below, partial, port, total, copied)
-                flows[flow] = activity
-                counted = part.words(level, below, partial, port, total, copied)
-                words[flow] = counted
+                sort = part.windowed if copied else part.streamed
+                flows[flow] = sort(level, below, partial, port, total)
+                words[flow] = part.words(level, below, partial, port, total)
                 writes = move in (Move.FILL, Move.STORE)
-                energy[flow] = counted * (memory.write_pj if writes else memory.read_pj)
+                energy[flow] = words[flow] * (memory.write_pj if writes else memory.read_pj)
     stall = np.zeros(len(batch))
-    busy = np.zeros(len(batch))
     for position, memory in enumerate(hierarchy.memories):
         for port in memory.ports:
-            here = _through(flows, parts, position, port)
-            if here:
-                np.maximum(stall, port_stall(here, total, copied), out=stall)
-                if not copied:
-                    np.maximum(busy, sum((a.real * a.repeats for a in here), np.zeros(len(batch))), out=busy)
-    if not copied:
-        stall = np.maximum(stall, busy - total)
+            if here := _through(flows, parts, position, port):
+                waits = port_stall(here, total) if copied else port_busy(here) - total
+                np.maximum(stall, waits, out=stall)
     first: dict[Flow, Floats] = {}
     for position, memory in enumerate(hierarchy.memories):
         for port in memory.ports:
             if ends := _ends(flows, parts, position, port):
-                first.update(unhidden(ends, port.bits, total + stall, copied))
+                first.update(unhidden(ends, port.bits, total + stall) if copied else at_ends(ends, port.bits))
     onload = onload_cycles(first, _input_links(parts, hierarchy), len(batch))
     offload = _offload(first, parts, len(batch)) + _drain(batch, hierarchy)
     return Costs(total, stall, onload, offload, batch.macs, words, energy)

@@ -209,25 +209,31 @@ def _touched_whole(nest: Nest) -> tuple[int, int]:
     return int(high), int(wide)
 
 
-def touched(outputs: Any, taps: Any, stride: Any, dilation: Any) -> Floats:
-    """Input rows that a number of output rows and filter rows touch: distinct values of s * o + d * f."""
-    outputs, taps = np.floor(outputs + 1e-9), np.floor(taps + 1e-9)
+def touched(outputs: Any, taps: Any, stride: Any, dilation: Any, whole: bool = True) -> Floats:
+    """Input rows that a number of output rows and filter rows touch: distinct values of s * o + d * f.
+
+    Fractional numbers (an average over tiles that do not divide evenly) are rounded down if `whole`.
+    """
+    if whole:
+        outputs, taps = np.floor(outputs + 1e-9), np.floor(taps + 1e-9)
     common = np.gcd(stride.astype(np.int64), dilation.astype(np.int64))
     rows: Floats = outputs * taps - np.maximum(0.0, taps - stride / common) * (outputs - dilation / common)
     apart: Floats = np.where(outputs > dilation / common, rows, outputs * taps)
     return apart
 
 
-def elements(operand: str, extent: Floats, batch: Batch) -> Floats:
-    """Elements of an operand that loops of these extents [n, dim] touch."""
+def elements(operand: str, extent: Floats, batch: Batch, whole: bool = True) -> Floats:
+    """Elements of an operand that loops of these extents [n, dim] touch; a whole number if asked."""
     b, g, k, c, oy, ox, fy, fx = (extent[:, dim] for dim in range(DIMS))
     if operand == "W":
-        return np.rint(g * k * c * fy * fx)
-    if operand == "O":
-        return np.rint(b * g * k * oy * ox)
-    high = np.minimum(batch.limits[:, 0], touched(oy, fy, batch.strides[:, 0], batch.strides[:, 2]))
-    wide = np.minimum(batch.limits[:, 1], touched(ox, fx, batch.strides[:, 1], batch.strides[:, 3]))
-    return np.rint(b * g * c * high * wide)
+        held = g * k * c * fy * fx
+    elif operand == "O":
+        held = b * g * k * oy * ox
+    else:
+        high = touched(oy, fy, batch.strides[:, 0], batch.strides[:, 2], whole)
+        wide = touched(ox, fx, batch.strides[:, 1], batch.strides[:, 3], whole)
+        held = b * g * c * np.minimum(batch.limits[:, 0], high) * np.minimum(batch.limits[:, 1], wide)
+    return np.asarray(np.rint(held)) if whole else held
 
 
 def extents(batch: Batch) -> Floats:

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import product
+from math import prod
 
 import numpy as np
 
+from headway.core.errors import HeadwayError
 from headway.core.hierarchy import LOOP_DIMS, Hierarchy, Memory, Move, Port
 from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.mapping import evaluate
@@ -70,7 +73,33 @@ def oncore_costs(nests: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
 
 
 def _best(rows: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
-    cycles, energy = np.zeros(len(rows)), np.zeros(len(rows))
+    """The fastest mapping of each row, on the whole array or on a part of it.
+
+    Where the array is what limits, fewer units cannot be faster; they are tried where a port does.
+    """
+    whole = unbounded(hierarchy)
+    cycles, energy, ideal = _fastest(rows, whole, whole)
+    sizes = folded(rows[:, :DIMS], whole)
+    for part in reduced(whole):
+        least = least_cycles(sizes, part)
+        waits = np.flatnonzero((least < cycles) & (least > ideal))
+        if not len(waits):
+            continue
+        tried, spent, _ = _fastest(rows[waits], whole, part)
+        better = tried < cycles[waits]
+        cycles[waits] = np.where(better, tried, cycles[waits])
+        energy[waits] = np.where(better, spent, energy[waits])
+    if np.isinf(cycles).any():
+        raise HeadwayError(
+            "no mapping fits a core: one unit's data are more than its memories "
+            f"{', '.join(memory.name for memory in hierarchy.memories)} hold"
+        )
+    return cycles, energy
+
+
+def _fastest(rows: Longs, hierarchy: Hierarchy, used: Hierarchy) -> tuple[Floats, Floats, Floats]:
+    """Cycles, pJ and the cycles without any wait, of mappings that use that part of the hierarchy."""
+    found = np.zeros((3, len(rows)))
     grouped = rows[:, AT["G"]] > 1
     for has_groups in (False, True):
         orders = block_orders(has_groups)
@@ -78,13 +107,15 @@ def _best(rows: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
         step = max(1, _MOST_ROWS // len(orders))
         for start in range(0, len(chosen), step):
             part = chosen[start : start + step]
-            cycles[part], energy[part] = _evaluated(rows[part], orders, unbounded(hierarchy))
-    return cycles, energy
+            found[:, part] = _evaluated(rows[part], orders, hierarchy, used)
+    return found[0], found[1], found[2]
 
 
-def _evaluated(rows: Longs, orders: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
-    sizes = folded(rows[:, :DIMS], hierarchy)
-    exact, whole, temporal = spreads(sizes, hierarchy)
+def _evaluated(
+    rows: Longs, orders: Longs, hierarchy: Hierarchy, used: Hierarchy
+) -> tuple[Floats, Floats, Floats]:
+    sizes = folded(rows[:, :DIMS], used)
+    exact, whole, temporal = spreads(sizes, used)
     count, tried = len(rows), len(orders)
     strides = rows[:, _STRIDES:_LIMITS].astype(np.float64)
     extent = sizes.astype(np.float64)
@@ -114,13 +145,14 @@ def _evaluated(rows: Longs, orders: Longs, hierarchy: Hierarchy) -> tuple[Floats
         operands=("O", "W", "I"),
         cuts={},
     )
-    batch, fits = allocated(batch, hierarchy)
+    batch, fits = allocated(batch, used, twice=True)
     costs = evaluate(batch, hierarchy)
     latency = np.where(fits, costs.latency, np.inf).reshape(count, tried)
     fastest = latency <= latency.min(axis=1, keepdims=True) * (1 + 1e-12)
     energy = np.where(fastest, costs.memory_pj.reshape(count, tried), np.inf)
     best = np.argmin(energy, axis=1)
-    return latency.min(axis=1), energy[np.arange(count), best]
+    ideal = np.prod(temporal, axis=1, dtype=np.float64)
+    return latency.min(axis=1), energy[np.arange(count), best], ideal
 
 
 def folded(sizes: Longs, hierarchy: Hierarchy) -> Longs:
@@ -157,3 +189,37 @@ def unbounded(hierarchy: Hierarchy) -> Hierarchy:
                 Memory(f"beyond {memory.name}", float("inf"), (operand,), (port,), axes, 0.0, 0.0)
             )
     return replace(hierarchy, memories=tuple(memories))
+
+
+@lru_cache(maxsize=64)
+def reduced(hierarchy: Hierarchy) -> tuple[Hierarchy, ...]:
+    """Parts of the array to try instead of all of it: fewer units need less at once of what they share.
+
+    Every loop unrolled by its factor, half of it, half of that and so on, in every combination, most units
+    first: what a part of the array does is never lost when the array is doubled.
+    """
+    ladders = [_halves(factor) for axis in hierarchy.axes for _, factor in axis]
+    combinations = sorted(product(*ladders), key=prod, reverse=True)[1:]
+    return tuple(_unrolled(hierarchy, factors) for factors in combinations)
+
+
+def _halves(factor: int) -> tuple[int, ...]:
+    return (factor, *_halves(factor // 2)) if factor > 1 else (1,)
+
+
+def _unrolled(hierarchy: Hierarchy, factors: tuple[int, ...]) -> Hierarchy:
+    """The same loops with other factors."""
+    left = iter(factors)
+    return replace(
+        hierarchy, axes=tuple(tuple((name, next(left)) for name, _ in axis) for axis in hierarchy.axes)
+    )
+
+
+def least_cycles(sizes: Longs, hierarchy: Hierarchy) -> Floats:
+    """A lower bound of each nest's cycles [n]: what the units cannot do at once."""
+    factors = dict.fromkeys(LOOP_DIMS, 1)
+    for axis in hierarchy.axes:
+        for name, factor in axis:
+            factors[name] *= factor
+    steps = -(-sizes // np.array([factors[name] for name in LOOP_DIMS], dtype=np.int64))
+    return np.asarray(np.prod(steps, axis=1, dtype=np.float64))

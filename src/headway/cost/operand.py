@@ -18,8 +18,9 @@ class OperandData:
     Index 0 of the lists is the array itself, index m + 1 one instance of memory level m.
     """
 
-    def __init__(self, name: str, batch: Batch, levels: tuple[int, ...]) -> None:
+    def __init__(self, name: str, batch: Batch, levels: tuple[int, ...], copied: bool) -> None:
         self.name = name
+        self.copied = copied  # whether numbers are rounded as the peer does
         self.batch = batch
         self.levels = levels
         self.data: list[Floats] = []  # elements in one instance, latency's count (whole units)
@@ -39,9 +40,9 @@ class OperandData:
         self.partial_bits = self.value_bits
 
     @classmethod
-    def of(cls, batch: Batch, hierarchy: Hierarchy, name: str) -> OperandData:
+    def of(cls, batch: Batch, hierarchy: Hierarchy, name: str, copied: bool) -> OperandData:
         """Everything that the moves of the operand follow from."""
-        part = cls(name, batch, hierarchy.levels[name])
+        part = cls(name, batch, hierarchy.levels[name], copied)
         if name == "O":
             part.partial_bits = np.full(len(batch), float(hierarchy.partial_bits))
         irrelevant = np.isin(batch.loops, [AT[dim] for dim in IRRELEVANT[name]]) | (batch.sizes == 1)
@@ -66,7 +67,7 @@ class OperandData:
 
     def _lay_out(self, hierarchy: Hierarchy, cuts: list[Longs], extent: Floats, rows: Longs) -> None:
         """Data per instance, instances, and how many of them get different data, at every level."""
-        batch, name = self.batch, self.name
+        batch, name, copied = self.batch, self.name, self.copied
         served: list[list[int]] = [[]]
         seen: set[int] = set()
         groups: list[list[int]] = []
@@ -93,10 +94,11 @@ class OperandData:
             temporal = extent[rows, cut]
             whole, exact = below[index]
             self.data.append(elements(name, temporal * whole, batch))
-            self.exact.append(elements(name, temporal * exact, batch))
+            self.exact.append(elements(name, temporal * exact, batch, copied))
             self.unique.append(spatial[-1][0] / spatial[index][0])
-            self.exact_unique.append(_ratio(name, below[-1][1], exact, batch))
-            self.units.append(np.rint(np.prod(below[-1][1], axis=1) / np.prod(exact, axis=1)))
+            self.exact_unique.append(_ratio(name, below[-1][1], exact, batch, copied))
+            units = np.prod(below[-1][1], axis=1) / np.prod(exact, axis=1)
+            self.units.append(np.rint(units) if copied else units)
             if name == "O":  # sums between a level and the next are added up on the way
                 higher = np.prod(below[-1][1][:, ir] / below[index + 1][1][:, ir], axis=1)
                 self.partial.append(np.asarray(self.above[index] * higher > 1))
@@ -104,7 +106,8 @@ class OperandData:
                 self.partial.append(np.zeros(len(batch), dtype=bool))
         for index in range(len(cuts) - 1):
             self.boost.append(np.rint(self.unique[index] / self.unique[index + 1]))
-            self.exact_boost.append(np.rint(self.exact_unique[index] / self.exact_unique[index + 1]))
+            boost = self.exact_unique[index] / self.exact_unique[index + 1]
+            self.exact_boost.append(np.rint(boost) if copied else boost)
 
     def width(self, index: int) -> Floats:
         """Bits of an element as it lies at that index."""
@@ -133,7 +136,7 @@ class OperandData:
         """Bits per element of a transfer across the border below or above the level."""
         return self.width(level if below else level + 1)
 
-    def count(self, level: int, below: bool, partial: bool, total: Floats, copied: bool) -> Floats:
+    def count(self, level: int, below: bool, partial: bool, total: Floats) -> Floats:
         """Periods of a transfer; none for partial sums where sums are complete.
 
         The peer also reads back the zeros that the first sums start from.
@@ -142,42 +145,51 @@ class OperandData:
         periods = np.floor(total / self.cycles[index])
         if not partial:
             return periods
-        if not copied:
+        if not self.copied:
             again = self.above[index]
             periods = np.where(again > 1, periods * (again - 1) / again, periods)
         return np.where(self.partial[index], periods, 0.0)
 
-    def activity(
-        self, level: int, below: bool, partial: bool, port: Port, total: Floats, copied: bool
-    ) -> Activity:
-        """The transfer as its port sees it."""
+    def windowed(self, level: int, below: bool, partial: bool, port: Port, total: Floats) -> Activity:
+        """A transfer as the peer sees it: whole cycles, and a window in every period.
+
+        The window is the period where the data below the transfer can be written while they are used, else
+        what their topmost irrelevant loops leave of it.
+        """
         index = level if below else level + 1
-        count = self.count(level, below, partial, total, copied)
-        bits = self.amount(level, below, exact=not copied) * self.element_bits(level, below)
-        grains = np.ceil(bits / port.grain_bits) * port.grain_bits
-        real = np.ceil(bits / port.bits) if copied else grains / port.bits
+        count = self.count(level, below, partial, total)
+        bits = self.amount(level, below) * self.element_bits(level, below)
         period = self.cycles[index]
         window = np.floor(period / self.top_irrelevant[index])
-        double = self.double[index]
-        if not copied:
-            double = double & (count > 1)
-        allowed = np.where(double, period, window)
         # The peer rounds the average bits per cycle down before it scales them up to the instances fed.
         average = self.data[index] * self.width(index) / period * (self.boost[level] if below else 1.0)
-        least = self.data[1] * self.width(1)
-        if not copied:  # what the array takes in one cycle, as far as this instance has it
-            least = self.width(0) * self.exact_unique[0] / self.exact_unique[level + 1]
-        return Activity(real, allowed, period, count, np.floor(average), least)
+        return Activity(
+            real=np.ceil(bits / port.bits),
+            allowed=np.where(self.double[index], period, window),
+            period=period,
+            repeats=count,
+            average_bits=np.floor(average),
+            least_bits=self.data[1] * self.width(1),
+        )
 
-    def words(
-        self, level: int, below: bool, partial: bool, port: Port, total: Floats, copied: bool
-    ) -> Floats:
+    def streamed(self, level: int, below: bool, partial: bool, port: Port, total: Floats) -> Activity:
+        """A transfer that can go on at any time; what the array takes in one cycle must have passed first."""
+        index = level if below else level + 1
+        bits = self.amount(level, below, exact=True) * self.element_bits(level, below)
+        real = np.maximum(bits, port.grain_bits) / port.bits
+        period = self.cycles[index]
+        count = self.count(level, below, partial, total)
+        least = self.width(0) * self.exact_unique[0] / self.exact_unique[level + 1]
+        return Activity(real, period, period, count, np.zeros(len(period)), least)
+
+    def words(self, level: int, below: bool, partial: bool, port: Port, total: Floats) -> Floats:
         """Accesses of the port's full width, in all instances of the level."""
         bits = self.amount(level, below, exact=True) * self.element_bits(level, below)
+        count = self.count(level, below, partial, total)
+        if not self.copied:
+            return np.maximum(bits, port.grain_bits) / port.bits * count * self.units[level + 1]
         share = np.ceil(bits / port.grain_bits) * (port.grain_bits / port.bits)
-        count = self.count(level, below, partial, total, copied)
-        accesses = share * count * self.units[level + 1]
-        return np.floor(accesses + 1e-6) if copied else accesses
+        return np.floor(share * count * self.units[level + 1] + 1e-6)
 
 
 def _relevant(name: str) -> tuple[str, ...]:
@@ -187,8 +199,8 @@ def _relevant(name: str) -> tuple[str, ...]:
     return (*_UNRELATED_RELEVANT[name], *windows[name])
 
 
-def _ratio(name: str, all_units: Floats, below: Floats, batch: Batch) -> Floats:
-    return _unrounded(name, all_units, batch) / _unrounded(name, below, batch)
+def _ratio(name: str, all_units: Floats, below: Floats, batch: Batch, copied: bool) -> Floats:
+    return _unrounded(name, all_units, batch, copied) / _unrounded(name, below, batch, copied)
 
 
 def _products(sizes: Floats) -> Floats:
@@ -196,7 +208,9 @@ def _products(sizes: Floats) -> Floats:
     return np.cumprod(np.concatenate((np.ones((len(sizes), 1)), sizes), axis=1), axis=1, dtype=np.float64)
 
 
-def _unrounded(name: str, extent: Floats, batch: Batch) -> Floats:
+def _unrounded(name: str, extent: Floats, batch: Batch, copied: bool) -> Floats:
+    if not copied:
+        return elements(name, extent, batch, whole=False)
     if name == "I":
         maps = elements(name, np.where(np.arange(DIMS) < AT["OY"], 1.0, extent), batch)
         return np.asarray(maps * np.prod(extent[:, [AT["B"], AT["G"], AT["C"]]], axis=1))

@@ -95,11 +95,12 @@ def block_orders(grouped: bool) -> Longs:
     return np.array(found, dtype=np.int64)
 
 
-def allocated(batch: Batch, hierarchy: Hierarchy) -> tuple[Batch, Bools]:
+def allocated(batch: Batch, hierarchy: Hierarchy, twice: bool = False) -> tuple[Batch, Bools]:
     """The batch with cuts, and which rows fit.
 
     From the lowest memory upwards each takes as many loops of its operands as fit together with the least
-    traffic from above; among equals the most loops.
+    traffic from above; among equals the most loops. `twice` reserves room for the next data beside what is
+    used, except where all of an operand is there or no more than one pass of the array.
     """
     count, width = batch.loops.shape
     extent = extents(batch)
@@ -115,8 +116,27 @@ def allocated(batch: Batch, hierarchy: Hierarchy) -> tuple[Batch, Bools]:
             continue
         sizes: list[Floats] = []
         for operand in here:
-            bits = _bits(batch, hierarchy, operand, index, extent, served[operand], position[operand])
+            bits = _bits(
+                batch, hierarchy, operand, index, extent, served[operand], position[operand], not twice
+            )
+            if twice:
+                least = np.arange(width + 1) <= position[operand][:, None]
+                bits = np.where(least | (bits >= bits[:, -1:]), bits, 2 * bits)
             bits = np.where(np.arange(width + 1) < position[operand][:, None], np.inf, bits)
+            for above in hierarchy.levels[operand]:
+                larger = hierarchy.memories[above].bits
+                if above > index and larger < float("inf"):  # what lies here must lie there too
+                    there = _bits(
+                        batch,
+                        hierarchy,
+                        operand,
+                        above,
+                        extent,
+                        served[operand],
+                        position[operand],
+                        not twice,
+                    )
+                    bits = np.where(there > larger, np.inf, bits)
             if hierarchy.levels[operand][-1] == index:
                 bits = np.where(np.arange(width + 1) < width, np.inf, bits)
             sizes.append(bits)
@@ -174,6 +194,7 @@ def _bits(
     extent: Floats,
     served: set[int],
     position: Longs,
+    whole: bool,
 ) -> Floats:
     """[n, position]: bits of an instance that holds the first loops, with what is unrolled below."""
     count, places, _ = extent.shape
@@ -187,8 +208,10 @@ def _bits(
         held = b * g * k * oy * ox
     else:
         strides, limits = np.repeat(batch.strides, places, axis=0), np.repeat(batch.limits, places, axis=0)
-        high = np.minimum(limits[:, 0], touched(oy, fy, strides[:, 0], strides[:, 2]))
-        held = b * g * c * high * np.minimum(limits[:, 1], touched(ox, fx, strides[:, 1], strides[:, 3]))
+        high = np.minimum(limits[:, 0], touched(oy, fy, strides[:, 0], strides[:, 2], whole))
+        held = (
+            b * g * c * high * np.minimum(limits[:, 1], touched(ox, fx, strides[:, 1], strides[:, 3], whole))
+        )
     width = batch.bits[:, "WIO".index(operand)]
     if operand == "O":
         width = np.where(_sums_left(batch, hierarchy, inside, position), float(hierarchy.partial_bits), width)

@@ -31,18 +31,19 @@ class Activity(NamedTuple):
     least_bits: Floats
 
 
-def port_stall(activities: Sequence[Activity], total: Floats, copied: bool) -> Floats:
-    """Cycles that the array waits for a port.
+def port_busy(activities: Sequence[Activity]) -> Floats:
+    """Cycles that all transfers take of their port."""
+    return sum((a.real * a.repeats for a in activities), np.zeros(len(activities[0].real)))
+
+
+def port_stall(activities: Sequence[Activity], total: Floats) -> Floats:
+    """Cycles that the array waits for a port by the peer's rules.
 
     One transfer: (real - allowed) per period. Several: what each lacks by itself, and what all together lack
-    of the union of their windows. The peer (`copied`) does not count the first period, which it loads before.
+    of the union of their windows. The first period does not count: it is loaded before.
     """
-    skipped = 1.0 if copied else 0.0
     present = [activity.repeats > 0 for activity in activities]
-    counted = [
-        np.where(on, activity.repeats - skipped, 0.0)
-        for on, activity in zip(present, activities, strict=True)
-    ]
+    counted = [np.where(on, a.repeats - 1, 0.0) for on, a in zip(present, activities, strict=True)]
     lacking = [(a.real - a.allowed) * n for a, n in zip(activities, counted, strict=True)]
     several = sum((on.astype(float) for on in present), np.zeros(len(total))) > 1
     alone = np.maximum(0.0, sum(lacking, np.zeros(len(total))))
@@ -93,22 +94,18 @@ def _covered_until(
     return np.asarray(reached + np.where(rest <= allowed[index], rest, beyond))
 
 
-def unhidden(
-    activities: Mapping[Key, Activity], bits: float, busy: Floats, copied: bool
-) -> dict[Key, Floats]:
-    """Cycles of each transfer before the array starts, or after it stops.
+def at_ends(activities: Mapping[Key, Activity], bits: float) -> dict[Key, Floats]:
+    """Cycles of each transfer for what must have passed before the array starts, or after it stops."""
+    return {key: np.where(a.repeats > 0, a.least_bits / bits, 0.0) for key, a in activities.items()}
 
-    By hardware what must be there first, no more than all of it. The peer waits for the whole first period
-    of a recurring transfer; one-shot transfers borrow the cycles that recurring ones leave idle during the
-    computation (`busy` cycles), the largest first, down to what must be there.
+
+def unhidden(activities: Mapping[Key, Activity], bits: float, busy: Floats) -> dict[Key, Floats]:
+    """Cycles of each transfer before the array starts, or after it stops, by the peer's rules.
+
+    The whole first period of a recurring transfer; one-shot transfers borrow the cycles that recurring ones
+    leave idle during the computation (`busy` cycles), the largest first, down to what must be there.
     """
-    least = {
-        key: np.ceil(a.least_bits / bits) if copied else a.least_bits / bits for key, a in activities.items()
-    }
-    if not copied:
-        return {
-            key: np.where(a.repeats > 0, np.minimum(a.real, least[key]), 0.0) for key, a in activities.items()
-        }
+    least = {key: np.ceil(a.least_bits / bits) for key, a in activities.items()}
     recurring = sum(
         (np.where(a.repeats > 1, a.average_bits, 0.0) for a in activities.values()), np.zeros(len(busy))
     )

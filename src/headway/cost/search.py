@@ -123,7 +123,7 @@ def _searched(nest: Nest, hierarchy: Hierarchy, overlap: Overlap, operands: tupl
     batch = batch_of(
         [nest] * len(tried), [spreading] * len(tried), [t[0] for t in tried], [t[1] for t in tried], operands
     )
-    batch, fits = allocated(batch, hierarchy)
+    batch, fits = allocated(batch, hierarchy, twice=overlap == "physical")
     if not fits.any():
         raise HeadwayError(
             "no mapping fits: the array's own data are more than the memories "

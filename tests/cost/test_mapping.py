@@ -1,0 +1,137 @@
+"""Costs of mappings against ZigZag's, term by term, and what must hold for any mapping."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headway.config.hardware import load_hardware
+from headway.core.errors import HeadwayError
+from headway.core.hierarchy import Hierarchy, Memory, Move, Port
+from headway.cost.nest import Nest
+from headway.cost.search import MappedLayer, map_layer
+
+FACTS = json.loads((Path(__file__).parent / "facts" / "zigzag.json").read_text())
+RUNS = FACTS["runs"]
+SETS = sorted({(run["network"], run["accelerator"]) for run in RUNS})
+MAC_PJ = 0.04
+
+
+def hierarchy_of(run: dict) -> Hierarchy:
+    """The preset's core with ZigZag's DRAM on top: one port of 64 bit, 700 and 750 pJ per word."""
+    core = load_hardware(run["accelerator"]).cores[0]
+    assert core.hierarchy is not None
+    inside = core.hierarchy
+    serves = (("I", Move.FEED), ("W", Move.FEED), ("O", Move.STORE), ("O", Move.FEED))
+    axes = tuple(range(len(inside.axes)))
+    dram = Memory("dram", 1e10, ("I", "W", "O"), (Port(64, 64, serves),), axes, 700, 750)
+    return replace(inside.under(dram), systolic=axes if run.get("systolic") else ())
+
+
+def nest_of(run: dict) -> Nest:
+    return Nest.of(run["loops"], stride=run["stride"], dilation=run.get("dilation", 1))
+
+
+def terms(mapped: MappedLayer) -> list[float]:
+    return [mapped.compute_cycles, mapped.stall_cycles, mapped.onload_cycles, mapped.offload_cycles]
+
+
+def name_of(run: dict) -> str:
+    return f"{run['accelerator']}-{run['layer']}"
+
+
+@pytest.mark.parametrize("run", RUNS, ids=name_of)
+def test_a_given_mapping_costs_what_zigzag_says(run: dict) -> None:
+    mapped = map_layer(nest_of(run), hierarchy_of(run), run["mapping"], overlap="zigzag")
+    assert terms(mapped) == pytest.approx(run["cycles"], rel=0.01, abs=2)
+    assert mapped.words_of("dram") == pytest.approx(run["dram_words"], rel=0.02)
+    energy = mapped.memory_energy_pj + MAC_PJ * mapped.mac_count
+    assert energy == pytest.approx(run["energy_pj"], rel=0.01)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=name_of)
+def test_the_search_is_never_slower_than_zigzag_nor_than_its_ports(run: dict) -> None:
+    nest, hierarchy = nest_of(run), hierarchy_of(run)
+    assert map_layer(nest, hierarchy, overlap="zigzag").latency_cycles <= sum(run["cycles"]) + 2
+    physical = map_layer(nest, hierarchy)
+    assert physical.latency_cycles >= sum(physical.words_of("dram").values())
+    assert physical.latency_cycles >= nest.macs / hierarchy.units
+    assert min(terms(physical)) >= 0
+    assert min(physical.energy_pj.values()) >= 0
+    given = map_layer(nest, hierarchy, run["mapping"])
+    assert given.latency_cycles >= sum(given.words_of("dram").values())
+
+
+def test_zigzag_is_faster_than_its_dram_port_where_it_overlaps_too_much() -> None:
+    """ResNet-18's l3_proj: more words than cycles on a port that takes one word per cycle."""
+    run = next(run for run in RUNS if name_of(run) == "zigzag-tpu-like-l3_proj")
+    assert sum(run["cycles"]) < sum(run["dram_words"].values())
+    assert map_layer(nest_of(run), hierarchy_of(run)).latency_cycles > sum(run["cycles"])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cycles"),
+    [
+        ({"K": 64, "C": 64, "OY": 4, "OX": 56, "FY": 3, "FX": 3}, 8_101),
+        ({"K": 64, "C": 64, "OY": 56, "OX": 56, "FY": 3, "FX": 3}, 113_401),
+    ],
+)
+def test_tiles_on_streams_core(sizes: dict[str, int], cycles: int) -> None:
+    """Stream's four-convolution chain: cycles of a tile of 4 rows and of a whole layer."""
+    core = load_hardware("stream-tpu-like").cores[0]
+    assert core.hierarchy is not None
+    assert map_layer(Nest.of(sizes), core.hierarchy, overlap="zigzag").latency_cycles == pytest.approx(
+        cycles, rel=0.005
+    )
+    assert map_layer(Nest.of(sizes), core.hierarchy).latency_cycles == pytest.approx(cycles, rel=0.01)
+
+
+def test_energy_of_a_tile_on_streams_core() -> None:
+    """91,280,853 pJ on the chip for the 56 tiles of the fused chain."""
+    core = load_hardware("stream-tpu-like").cores[0]
+    assert core.hierarchy is not None
+    nest = Nest.of({"K": 64, "C": 64, "OY": 4, "OX": 56, "FY": 3, "FX": 3})
+    tile = map_layer(nest, core.hierarchy, overlap="zigzag")
+    assert 56 * (tile.memory_energy_pj + MAC_PJ * nest.macs) == pytest.approx(91_280_852.992)
+
+
+def test_padding_is_not_fetched() -> None:
+    run = next(run for run in RUNS if name_of(run) == "zigzag-tpu-like-l1_3x3")
+    nest = replace(nest_of(run), input_rows=56, input_columns=56)
+    mapped = map_layer(nest, hierarchy_of(run), run["mapping"])
+    assert mapped.words_of("dram")["I"] == 64 * 56 * 56 / 8
+    assert run["dram_words"]["I"] == 64 * 58 * 58 / 8
+
+
+def test_reloads_where_an_operand_does_not_fit() -> None:
+    """A quarter of the channels fits: the input comes as often as there are quarters, or the weights."""
+    ports = (Port(64, 8, tuple((o, m) for o in "IWO" for m in Move if o == "O" or m in ("fill", "feed"))),)
+    nest = Nest.of({"K": 64, "C": 8, "OY": 64})
+
+    def words(bits: int) -> dict[str, float]:
+        sram = Memory("sram", bits, ("I", "W", "O"), ports, (0,), 1, 1)
+        serves = (("I", Move.FEED), ("W", Move.FEED), ("O", Move.STORE), ("O", Move.FEED))
+        dram = Memory("dram", float("inf"), ("I", "W", "O"), (Port(8, 8, serves),), (0,), 1, 1)
+        return map_layer(nest, Hierarchy(((("C", 8),),), (sram, dram))).words_of("dram")
+
+    assert words(10**6) == {"I": 512, "W": 512, "O": 4096}
+    tight = words(3000)
+    assert max(tight["I"], tight["W"]) > 512
+    assert tight["I"] % 512 == 0
+    assert tight["W"] % 512 == 0
+
+
+def test_a_mapping_that_is_not_one_is_refused() -> None:
+    run = RUNS[0]
+    nest, hierarchy = nest_of(run), hierarchy_of(run)
+    with pytest.raises(HeadwayError, match="operand W has 2 memory levels; found 1"):
+        map_layer(nest, hierarchy, {**run["mapping"], "W": [[]]})
+    with pytest.raises(HeadwayError, match="not in the same order"):
+        map_layer(nest, hierarchy, {**run["mapping"], "W": [[("K", 2)], []]})
+    short = {operand: [[], *levels[1:]] for operand, levels in run["mapping"].items()}
+    with pytest.raises(HeadwayError, match=re.escape("this layer leaves")):
+        map_layer(nest, hierarchy, {operand: [[]] * len(levels) for operand, levels in short.items()})
