@@ -3,7 +3,7 @@
 After the abstract of "Lucas" (ICPADS 2025), which gives the three-way decision and what it regards:
 memory bandwidth, layers awaiting execution, and the cost of fusion. The formulas are a reconstruction:
 a price for bandwidth, one for core scarcity, a guard on core-time area, and preemption at band
-boundaries. docs/lucas.md states them and what was measured for each choice.
+boundaries. docs/lucas.md states them, and what was measured.
 """
 
 from __future__ import annotations
