@@ -53,6 +53,11 @@ def test_on_many_lanes_the_others_keep_those_that_a_wide_run_leaves():
     assert starts(log)[:3] == [(0, 0.0, "0+1", 0, 4), (1, 0.0, "2", 0, 4), (2, 0.0, "3", 0, 1)]
 
 
+def test_on_many_lanes_few_requests_share_them_all():
+    log = planned(("m", 0, 98), ("m", 0, 99), lanes=4)
+    assert starts(log) == [(0, 0.0, "0+1", 0, 4), (1, 0.0, "2+3", 0, 4)]
+
+
 def test_one_lane_is_earliest_deadline_with_drops():
     log = planned(("m", 0, 99), ("short", 1, 4), ("m", 1, 6), lanes=1)
     assert {row.request: row.outcome for row in log.of("reply")} == {0: "done", 1: "done", 2: "dropped"}

@@ -16,7 +16,7 @@ from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.policies.base import Policy
 from headway.policies.registry import policy
-from headway.policies.width import remaining_over_s, rest
+from headway.policies.width import fair_share, fastest, remaining_over_s, rest
 
 DEPTH: Final = 8
 """Waiting requests that are planned for; later ones wait unseen."""
@@ -119,6 +119,7 @@ class Planned(Policy):
     ) -> Iterator[Decision]:
         """Give the jobs lanes in order, the first as many as it shall have, and stop who is in the way."""
         lanes, idle = len(view.device.cores), list(view.idle)
+        share = 1 if wide else fair_share(len(jobs), view)  # more than one if lanes would be left over
         wanted: dict[int, int] = {}  # lanes by request
         for position, job in enumerate(jobs):
             count = job.lanes if wide and position == 0 else 1
@@ -131,14 +132,15 @@ class Planned(Policy):
             if run.stopping is not None:
                 continue
             count = wanted.get(run.request.id, 0)
-            in_the_way = count == 0 or (len(run.cores) > count and someone_waits)
+            in_the_way = count == 0 or (len(run.cores) > max(count, share) and someone_waits)
             if in_the_way or (len(run.cores) < count and run.blocks.stop - run.next_block > 1):
                 yield Preempt(run, How.DRAIN)
         for job in jobs:
             count = wanted.get(job.id, 0)
             if job.run is None and 0 < count <= len(idle):
-                yield rest(job.request, tuple(idle[:count]))
-                del idle[:count]
+                cores = tuple(idle[:count]) if count > 1 else fastest(job.request, idle[:share], view)
+                yield rest(job.request, cores)
+                del idle[: len(cores)]
             elif count > len(idle) and job.run is None:
                 return  # lanes that come free are for this one
 
