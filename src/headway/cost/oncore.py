@@ -80,9 +80,11 @@ def _best(rows: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
     whole = unbounded(hierarchy)
     cycles, energy, ideal = _fastest(rows, whole, whole)
     sizes = folded(rows[:, :DIMS], whole)
+    loops = [name for axis in whole.axes for name, _ in axis]
+    several = len(set(loops)) < len(loops)  # then as many cycles can be had with other units
     for part in reduced(whole):
         least = least_cycles(sizes, part)
-        waits = np.flatnonzero((least < cycles) & (least > ideal))
+        waits = np.flatnonzero((least < cycles) & ((least > ideal) | several))
         if not len(waits):
             continue
         tried, spent, _ = _fastest(rows[waits], whole, part)

@@ -1,0 +1,166 @@
+"""More of anything never costs more on cores whose costs come from mappings; nothing is lost or negative."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.config.hardware import load_hardware
+from headway.core.block import Mode
+from headway.core.device import Core, Device
+from headway.core.hierarchy import Hierarchy, Memory, Port
+from headway.cost import build_table
+from headway.cost.table import Table
+from headway.models.graph import Graph
+
+MAPPED = [
+    "ascend",
+    "edge-tpu",
+    "eyeriss",
+    "gemmini",
+    "meta-prototype",
+    "nvdla",
+    "shidiannao",
+    "simba",
+    "stream-tpu-like",
+    "tesla-npu",
+    "zigzag-tpu-like",
+]
+
+
+@st.composite
+def graphs(draw, make):
+    """A chain of convolutions of any sort."""
+    height = draw(st.sampled_from([1, 7, 14, 17, 28]))
+    net = make(draw(st.sampled_from([1, 3, 16, 33])), height, height)
+    for _ in range(draw(st.integers(2, 4))):
+        kernel, stride = draw(st.sampled_from([(1, 1), (3, 1), (3, 2), (5, 1)]))
+        net.conv(draw(st.sampled_from([1, 8, 33, 64])), kernel, stride, [net.last()])
+    return net.graph()
+
+
+def with_core(device: Device, **changes: object) -> Device:
+    return replace(device, cores=tuple(replace(core, **changes) for core in device.cores))
+
+
+def inside(device: Device) -> Hierarchy:
+    hierarchy = device.cores[0].hierarchy
+    assert hierarchy is not None
+    return hierarchy
+
+
+def more_sram(device: Device) -> Device:
+    return with_core(device, sram_bytes=device.cores[0].sram_bytes * 2)
+
+
+def more_dram_bandwidth(device: Device) -> Device:
+    return replace(device, dram_bandwidth_bytes_s=device.dram_bandwidth_bytes_s * 1.7)
+
+
+def faster_clock(device: Device) -> Device:
+    return with_core(device, clock_hz=device.cores[0].clock_hz * 1.3)
+
+
+def twice_the_units(axis: int):
+    def change(device: Device) -> Device:
+        hierarchy = inside(device)
+        axes = list(hierarchy.axes)
+        name, factor = axes[axis % len(axes)][0]
+        axes[axis % len(axes)] = ((name, 2 * factor), *axes[axis % len(axes)][1:])
+        return with_core(device, hierarchy=replace(hierarchy, axes=tuple(axes)))
+
+    return change
+
+
+def _grown(memory: Memory, capacity: float, width: float) -> Memory:
+    ports = tuple(Port(port.bits * width, port.grain_bits, port.serves) for port in memory.ports)
+    return replace(memory, bits=memory.bits * capacity, ports=ports)
+
+
+def wider_ports(device: Device) -> Device:
+    hierarchy = inside(device)
+    memories = tuple(_grown(memory, 1, 2) for memory in hierarchy.memories)
+    return with_core(device, hierarchy=replace(hierarchy, memories=memories))
+
+
+def larger_memory(position: int):
+    def change(device: Device) -> Device:
+        hierarchy = inside(device)
+        memories = list(hierarchy.memories)
+        index = position % len(memories)
+        memories[index] = _grown(memories[index], 2, 1)
+        return with_core(device, hierarchy=replace(hierarchy, memories=tuple(memories)))
+
+    return change
+
+
+CHANGES = st.one_of(
+    st.sampled_from([more_sram, more_dram_bandwidth, faster_clock, wider_ports]),
+    st.integers(0, 3).map(twice_the_units),
+    st.integers(0, 6).map(larger_memory),
+)
+
+
+def costs(table: Table) -> dict[tuple[object, ...], tuple[float, float]]:
+    """Seconds and DRAM bytes of every layer and of the best run of every stack that can be fused."""
+    found: dict[tuple[object, ...], tuple[float, float]] = {}
+    for block in range(table.blocks):
+        option = table.serial[block][0]
+        found["serial", block] = (table.serial_s[block][0], option.dram_bytes)
+    for option in table.stacks(0):
+        found["stack", option.first, option.end] = (
+            option.fixed_s + max(option.compute_s, option.dram_bytes / table_bandwidth(table)),
+            option.dram_bytes,
+        )
+    return found
+
+
+def table_bandwidth(table: Table) -> float:
+    return table._model.device.dram_bandwidth_bytes_s
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data())
+def test_more_is_never_slower_nor_more_traffic(data, network) -> None:
+    graph = data.draw(graphs(network))
+    device = load_hardware(data.draw(st.sampled_from(MAPPED)))
+    better = data.draw(CHANGES)(device)
+    before, after = costs(build_table(graph, device)), costs(build_table(graph, better))
+    for key, (seconds, dram_bytes) in before.items():
+        if key in after:
+            assert after[key][0] <= seconds * (1 + 1e-9), key
+            assert after[key][1] <= dram_bytes * (1 + 1e-9), key
+    assert {key for key in before if key[0] == "serial"} <= set(after)
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_work_is_conserved_and_energy_positive(data, network) -> None:
+    graph: Graph = data.draw(graphs(network))
+    device = load_hardware(data.draw(st.sampled_from(MAPPED)))
+    table = build_table(graph, device)
+    core: Core = device.cores[0]
+    for block, layer in enumerate(graph.layers):
+        option = table.serial[block][0]
+        assert option.macs == layer.macs
+        assert option.energy_pj >= layer.macs * core.mac_energy_pj
+        seconds = table.serial_s[block][0]
+        assert seconds >= option.dram_bytes / device.dram_bandwidth_bytes_s * (1 - 1e-12)
+        assert seconds >= layer.macs / inside(device).units / core.clock_hz * (1 - 1e-12)
+    for option in table.stacks(0):
+        assert option.mode is Mode.FUSED
+        assert option.macs >= sum(layer.macs for layer in graph.layers[option.first : option.end])
+        assert option.energy_pj > 0
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_four_times_the_rows_take_up_to_four_times_as_long(name: str, network) -> None:
+    def seconds(rows: int) -> float:
+        net = network(64, rows, 1)
+        net.matmul(96)
+        return build_table(net.graph(), load_hardware(name)).serial_s[0][0]
+
+    assert seconds(16) <= seconds(64) <= 4 * seconds(16)
