@@ -41,6 +41,11 @@ def _known(hierarchy: Hierarchy) -> _Known:
     return _Known()
 
 
+def forget() -> None:
+    """Drop all costs found so far, so that the next table is built cold."""
+    _known.cache_clear()
+
+
 def nest_row(
     sizes: Mapping[str, int],
     steps: tuple[int, int, int, int],
