@@ -18,6 +18,7 @@ from headway.core.errors import HeadwayError
 from headway.core.messages import Arrive, Cancel, Failed, SafePoint
 from headway.core.run import How
 from headway.live.clock import WallClock
+from headway.live.driver import LiveDriver
 from headway.live.executors.onnxruntime import ReplayInputs
 from headway.live.executors.process import MOST_FAILED_STARTS, NullLanes, OnnxRuntimeLanes, ProcessExecutor
 from headway.live.executors.tensors import TensorReader, TensorWriter
@@ -51,6 +52,12 @@ def kill(executor: ProcessExecutor) -> None:
     os.kill(executor.process_id, signal.SIGKILL)
 
 
+def kill_when_running(executor: ProcessExecutor, driver: LiveDriver, runs: int) -> None:
+    while len(driver.engine.running) < runs:
+        time.sleep(1e-3)
+    kill(executor)
+
+
 def wait_for_deaths(executor: ProcessExecutor, count: int) -> None:
     while executor.deaths < count:
         time.sleep(1e-3)
@@ -79,7 +86,7 @@ def test_a_death_fails_what_runs_and_nothing_else(world: World, executor: Proces
     clock = WallClock()
     driver = world.driver("fcfs", requests, executor, clock)
     before = executor.process_id
-    threading.Timer(0.1, kill, [executor]).start()
+    threading.Thread(target=kill_when_running, args=(executor, driver, 2)).start()
     driver.run()
     assert world.outcomes == {0: "failed", 1: "failed", 2: "done", 3: "done"}
     assert world.reasons[0] == "the process that ran it was ended by SIGKILL"
