@@ -37,21 +37,24 @@ MOST_DRIFT: Final = 4.0
 
 
 class _Drift:
-    """How much longer runs of one kind take than they were believed to, by those that finished lately."""
+    """How much longer some runs take than they were believed to, by those that finished lately.
+
+    `usual` is what that is believed to be where nothing was learnt lately.
+    """
 
     __slots__ = ("_factor", "_learnt_s")
 
     def __init__(self) -> None:
         self._factor, self._learnt_s = 1.0, 0.0
 
-    def at(self, now: float) -> float:
-        """The factor; 1 as long as nothing is known."""
-        return 1.0 + (self._factor - 1.0) * exp2((self._learnt_s - now) / MEMORY_S)
+    def at(self, now: float, usual: float = 1.0) -> float:
+        """The factor now."""
+        return usual + (self._factor - usual) * exp2((self._learnt_s - now) / MEMORY_S)
 
-    def learn(self, ratio: float, now: float) -> None:
+    def learn(self, ratio: float, now: float, usual: float = 1.0) -> None:
         """A run has taken that many times what it was believed to."""
         ratio = min(max(ratio, 1.0 / MOST_DRIFT), MOST_DRIFT)
-        self._factor = (1.0 - GAIN) * self.at(now) + GAIN * ratio
+        self._factor = (1.0 - GAIN) * self.at(now, usual) + GAIN * ratio
         self._learnt_s = now
 
 
@@ -78,7 +81,8 @@ class Planned(Policy):
     request that would be late in a plan is left out of that plan. The first is wide if that saves more
     requests, or as many and no work is lost by it. Preempts at block ends; drops what even a wide run cannot
     save. What runs are believed to take is corrected by what the last ones did, wide and narrow ones apart:
-    a machine that others use too drifts, and wide runs suffer most from it.
+    a machine that others use too drifts, and wide runs suffer most from it. A kind that did not run lately is
+    believed to have drifted as all runs have, or the one just used would always look worse.
     """
 
     needs = frozenset({Capability.SPLIT, Capability.PREEMPT})
@@ -86,7 +90,7 @@ class Planned(Policy):
     def __init__(self) -> None:
         self._left: dict[tuple[str, int], tuple[float, float, int]] = {}
         self._stretch: float | None = None
-        self._narrow_drift, self._wide_drift = _Drift(), _Drift()
+        self._drift, self._narrow_drift, self._wide_drift = _Drift(), _Drift(), _Drift()
         self._drifts = (1.0, 1.0)
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
@@ -96,7 +100,8 @@ class Planned(Policy):
     def decide(self, view: View) -> Iterator[Decision]:
         """Drop the hopeless, plan for the others, and bring the lanes in line with the plan."""
         running, now = view.running, view.now
-        self._drifts = self._narrow_drift.at(now), self._wide_drift.at(now)
+        usual = self._drift.at(now)
+        self._drifts = self._narrow_drift.at(now, usual), self._wide_drift.at(now, usual)
         jobs = [self._going_on(run, view) for run in running if run.giving_up is None]
         most = len(jobs) + DEPTH
         for request in view.ready:
@@ -149,12 +154,13 @@ class Planned(Policy):
         kinds = tuple([view.device.kind_of[core.index] for core in run.cores])
         option = view.table(run.request).option(run.mode, run.blocks.start, run.blocks.stop, kinds)
         believed_s = option.seconds(view.device.dram_bandwidth_bytes_s)
-        if len(run.cores) > 1:
-            self._wide_drift.learn(actual_s / believed_s, view.now)
-            return
-        if view.running:
+        narrow = len(run.cores) == 1
+        if narrow and view.running:
             believed_s *= self._stretched(run.request, view)
-        self._narrow_drift.learn(actual_s / believed_s, view.now)
+        ratio, now = actual_s / believed_s, view.now
+        self._drift.learn(ratio, now)
+        own = self._narrow_drift if narrow else self._wide_drift
+        own.learn(ratio, now, self._drift.at(now))
 
     # --- the plan ----------------------------------------------------------------------------------
 
