@@ -16,9 +16,8 @@ import pytest
 from headway.core.device import Core
 from headway.core.errors import HeadwayError
 from headway.core.messages import Arrive, Cancel, Failed, SafePoint
-from headway.core.run import How
+from headway.core.run import How, Run
 from headway.live.clock import WallClock
-from headway.live.driver import LiveDriver
 from headway.live.executors.onnxruntime import ReplayInputs
 from headway.live.executors.process import MOST_FAILED_STARTS, NullLanes, OnnxRuntimeLanes, ProcessExecutor
 from headway.live.executors.tensors import TensorReader, TensorWriter
@@ -52,12 +51,6 @@ def kill(executor: ProcessExecutor) -> None:
     os.kill(executor.process_id, signal.SIGKILL)
 
 
-def kill_when_running(executor: ProcessExecutor, driver: LiveDriver, runs: int) -> None:
-    while len(driver.engine.running) < runs:
-        time.sleep(1e-3)
-    kill(executor)
-
-
 def wait_for_deaths(executor: ProcessExecutor, count: int) -> None:
     while executor.deaths < count:
         time.sleep(1e-3)
@@ -76,7 +69,9 @@ def test_a_run_there_is_as_a_run_here(world: World, executor: ProcessExecutor) -
     assert executor.deaths == 0
 
 
-def test_a_death_fails_what_runs_and_nothing_else(world: World, executor: ProcessExecutor) -> None:
+def test_a_death_fails_what_runs_and_nothing_else(
+    world: World, executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     requests = [
         world.request(0, "stuck"),
         world.request(1, "stuck"),
@@ -86,7 +81,14 @@ def test_a_death_fails_what_runs_and_nothing_else(world: World, executor: Proces
     clock = WallClock()
     driver = world.driver("fcfs", requests, executor, clock)
     before = executor.process_id
-    threading.Thread(target=kill_when_running, args=(executor, driver, 2)).start()
+    start = executor.start
+
+    def start_and_kill_after_both(run: Run) -> None:
+        start(run)
+        if run.request.id == 1:
+            kill(executor)
+
+    monkeypatch.setattr(executor, "start", start_and_kill_after_both)
     driver.run()
     assert world.outcomes == {0: "failed", 1: "failed", 2: "done", 3: "done"}
     assert world.reasons[0] == "the process that ran it was ended by SIGKILL"
