@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from headway.config import Hardware, LaneHardware
-    from headway.core.device import Device
+    from headway.core.device import Core, Device
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -42,18 +42,32 @@ def _list(as_json: _Json = False) -> None:
             table.add_row(device.name, _lanes(device), "measured", "", "")
             continue
         cores = ", ".join(
-            f"{count} of {core.rows}x{core.columns} {core.dataflow}"
+            f"{count} of {_array(core)}"
             for count, core in zip(device.kind_counts, device.exemplars, strict=True)
         )
         table.add_row(
             device.name,
             cores,
-            f"{summary['peak_macs_s'] / 1e12:.3g} TMAC/s",
-            f"{summary['sram_bytes'] / 2**20:.3g} MiB",
+            _rate(summary["peak_macs_s"]),
+            _size(summary["sram_bytes"]),
             f"{device.dram_bandwidth_bytes_s / 1e9:g} GB/s",
         )
     Console().print(table)
     typer.echo("\nMore: headway hardware show NAME")
+
+
+def _array(core: Core) -> str:
+    if core.hierarchy is not None:
+        return f"{core.hierarchy.units} mapped units"
+    return f"{core.rows}x{core.columns} {core.dataflow}"
+
+
+def _rate(macs_s: float) -> str:
+    return f"{macs_s / 1e12:.3g} TMAC/s" if macs_s >= 1e12 else f"{macs_s / 1e9:.3g} GMAC/s"
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**20:.3g} MiB" if count >= 2**20 else f"{count / 2**10:.3g} KiB"
 
 
 def _show(
