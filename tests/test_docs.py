@@ -50,6 +50,15 @@ def test_the_scenario_and_the_hardware_of_the_guide_are_accepted(tmp_path):
     assert headway.simulate(short).summary.total.requests > 0
 
 
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
 def test_every_page_is_in_the_index():
     index = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" not in index] == []
