@@ -24,32 +24,26 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import gc
 import os
 import platform
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import ceil
 from pathlib import Path
-from queue import SimpleQueue
 from statistics import mean, median
-from time import perf_counter, sleep
 from typing import Any
 
-import numpy as np
 import onnxruntime
+from bare import Bare, alone_s, serve
+from scores import Score, ends_of, ideal, numbers
 
 from headway import wiring
 from headway.config import Scenario
 from headway.core.request import Request
 from headway.models import zoo
-from headway.record.columns import requests_of
-from headway.record.log import LogTable
 from headway.workload.sources import TenantLoad
 
 MODELS: Mapping[str, tuple[str, dict[str, int]]] = {
@@ -58,203 +52,12 @@ MODELS: Mapping[str, tuple[str, dict[str, int]]] = {
     "large": ("bert_base", {"sequence_length": 64}),
 }
 POLICIES = "laxity:wide,laxity:adaptive,edf:adaptive,edf:planned"
-BLOCK_S = 2e-3
-WARMUP_S = 1.0
 CALIBRATION_S = 0.4
 BACKLOG_S = 4.0
 EFFICIENCY_TARGET = 0.95
 GOODPUT_TARGETS = {0.8: 0.9, 0.95: 0.85}
 WITHIN_POINTS = 3.0
 SCHEDULER_TARGET = 0.02
-
-
-# --- bare ONNX Runtime -----------------------------------------------------------------------------
-
-
-class Bare:
-    """Sessions of whole models with one number of threads each, and bound inputs and outputs."""
-
-    def __init__(
-        self,
-        threads: int,
-        models: Mapping[str, bytes],
-        inputs: Mapping[str, Mapping[str, Any]],
-        *,
-        spinning: bool = True,
-    ) -> None:
-        self.spinning = spinning
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
-        self._runs: dict[str, Callable[[], None]] = {}
-        for name, content in models.items():
-            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-            self._runs[name] = _bound(session, inputs[name])
-
-    def run(self, name: str) -> float:
-        """Run a model once; returns its seconds."""
-        started_s = perf_counter()
-        self._runs[name]()
-        return perf_counter() - started_s
-
-
-def _bound(session: Any, inputs: Mapping[str, Any]) -> Callable[[], None]:
-    binding = session.io_binding()
-    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in inputs.values()]
-    for name, value in zip(inputs, values, strict=True):
-        binding.bind_ortvalue_input(name, value)
-    results = session.run(None, dict(inputs))
-    for output, result in zip(session.get_outputs(), results, strict=True):
-        values.append(onnxruntime.OrtValue.ortvalue_from_numpy(np.empty_like(result)))
-        binding.bind_ortvalue_output(output.name, values[-1])
-
-    def run(keep: object = values) -> None:
-        session.run_with_iobinding(binding)
-
-    return run
-
-
-def serve(workers: Sequence[Bare], requests: Sequence[Request]) -> dict[int, float]:
-    """Serve requests first in first out, one thread for each worker; returns when each one ended."""
-    queue: SimpleQueue[Request | None] = SimpleQueue()
-    ended_s: dict[int, float] = {}
-
-    def work(worker: Bare) -> None:
-        while (request := queue.get()) is not None:
-            worker.run(request.tenant)
-            ended_s[request.id] = perf_counter() - origin_s
-
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in workers]
-    with undisturbed():
-        origin_s = perf_counter()
-        for thread in threads:
-            thread.start()
-        for request in requests:
-            wait_s = request.arrival_s - (perf_counter() - origin_s)
-            if wait_s > 0.0:
-                sleep(wait_s)
-            queue.put(request)
-        for _ in threads:
-            queue.put(None)
-        for thread in threads:
-            thread.join()
-    return ended_s
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """The same care for the interpreter that Headway's driver takes."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(0.5e-3)
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        sys.setswitchinterval(before)
-
-
-def alone_s(bare: Bare, seconds: float) -> dict[str, float]:
-    """Median seconds of each model alone, in turns for so long."""
-    times: dict[str, list[float]] = {name: [] for name in MODELS}
-    ends_s = perf_counter() + seconds
-    while perf_counter() < ends_s or not times["large"]:
-        for name in MODELS:
-            times[name].append(bare.run(name))
-    return {name: median(samples) for name, samples in times.items()}
-
-
-# --- the ideal -------------------------------------------------------------------------------------
-
-
-def ideal(requests: Sequence[Request], seconds: Mapping[str, float]) -> dict[int, float]:
-    """When each request ends under preemptive earliest deadline with drops on one lane without overhead.
-
-    At the end of each block the waiting request with the earliest deadline that it can still meet goes on.
-    Requests that are dropped are left out.
-    """
-    left_s = {request.id: seconds[request.tenant] for request in requests}
-    block_s = {name: alone / ceil(alone / BLOCK_S) for name, alone in seconds.items()}
-    coming = iter(requests)
-    next_one = next(coming, None)
-    waiting: list[Request] = []
-    ended_s: dict[int, float] = {}
-    now = 0.0
-    while waiting or next_one is not None:
-        if not waiting and next_one is not None:
-            now = max(now, next_one.arrival_s)
-        while next_one is not None and next_one.arrival_s <= now:
-            waiting.append(next_one)
-            next_one = next(coming, None)
-        waiting = [request for request in waiting if now + left_s[request.id] <= request.deadline_s + 1e-9]
-        if not waiting:
-            continue
-        first = min(waiting, key=lambda request: (request.deadline_s, request.id))
-        step_s = min(left_s[first.id], block_s[first.tenant])
-        now += step_s
-        left_s[first.id] -= step_s
-        if left_s[first.id] < 1e-9:
-            ended_s[first.id] = now
-            waiting.remove(first)
-    return ended_s
-
-
-# --- scores ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class Score:
-    """Requests in time and offered, by tenant, over all repeats; and one figure of each repeat."""
-
-    in_time: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MODELS, 0))
-    offered: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MODELS, 0))
-    each_goodput: list[float] = field(default_factory=list)
-    scheduler: list[float] = field(default_factory=list)
-    per_request_s: list[float] = field(default_factory=list)
-
-    def add(
-        self, requests: Sequence[Request], ended_s: Mapping[int, float], sla_s: Mapping[str, float]
-    ) -> None:
-        """Count one run's requests that ended within their tenant's latency."""
-        counted = [request for request in requests if request.arrival_s >= WARMUP_S]
-        good = 0
-        for request in counted:
-            self.offered[request.tenant] += 1
-            end_s = ended_s.get(request.id)
-            if end_s is not None and end_s - request.arrival_s <= sla_s[request.tenant] + 1e-9:
-                self.in_time[request.tenant] += 1
-                good += 1
-        self.each_goodput.append(good / max(1, len(counted)))
-
-    def share(self, name: str) -> float:
-        """The share of a tenant's requests that were in time; nan without requests."""
-        return self.in_time[name] / self.offered[name] if self.offered[name] else float("nan")
-
-    @property
-    def goodput(self) -> float:
-        """Requests in time, of those offered."""
-        return sum(self.in_time.values()) / max(1, sum(self.offered.values()))
-
-    def weighted(self, seconds: Mapping[str, float]) -> float:
-        """Work in time, of that offered."""
-        done = sum(self.in_time[name] * seconds[name] for name in MODELS)
-        return done / sum(self.offered[name] * seconds[name] for name in MODELS)
-
-    @property
-    def worst(self) -> float:
-        """The least share of a tenant."""
-        return min(self.share(name) for name in MODELS)
-
-
-def ends_of(log: LogTable) -> dict[int, float]:
-    """When each completed request of a log ended."""
-    requests = requests_of(log)
-    done = requests.only(requests.completed)
-    return dict(zip(done.id.tolist(), done.end_s.tolist(), strict=True))
-
-
-# --- the bench -------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -506,11 +309,6 @@ def processor() -> str:
         return platform.processor()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
-
-
-def numbers(text: str) -> list[float]:
-    """Comma-separated numbers."""
-    return [float(part) for part in text.split(",")]
 
 
 def main() -> None:
