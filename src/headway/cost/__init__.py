@@ -2,7 +2,8 @@
 
 `build_table` gives the costs of a model on a device; `systolic_cycles` and `conv_gemm` the cycles of an
 array; `fused_chain`, `closed_form_cycles`, `serial_chain` and `split_dram_bits` runs of chains that are
-described by their dimensions alone, for comparison with other tools. `LaneTable` has measured costs.
+described by their dimensions alone, for comparison with other tools; `map_layer` the cost of one layer under
+a mapping on a core that is described by its memories. `LaneTable` has measured costs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
 from headway.cost.dataflow import conv_gemm, systolic_cycles
 from headway.cost.fused import input_buffer_rows
 from headway.cost.lanes import LaneTable
+from headway.cost.nest import Nest
 from headway.cost.schedule import fused_chain
+from headway.cost.search import MappedLayer, map_layer
 from headway.cost.split import split_dram_bits
 from headway.cost.table import Table, build_table
 
@@ -21,7 +24,9 @@ __all__ = [
     "ChainLayer",
     "ChainRun",
     "LaneTable",
+    "MappedLayer",
     "MaxMinFair",
+    "Nest",
     "OverlapLoss",
     "Proportional",
     "Table",
@@ -30,6 +35,7 @@ __all__ = [
     "conv_gemm",
     "fused_chain",
     "input_buffer_rows",
+    "map_layer",
     "serial_chain",
     "split_dram_bits",
     "systolic_cycles",
