@@ -73,7 +73,7 @@ def test_what_the_topmost_memory_holds_does_not_matter() -> None:
 
 
 def test_twice_the_units_behind_the_same_ports_are_never_slower() -> None:
-    """Random products on Gemmini's narrow ports, where half of a larger array can be better than all of it."""
+    """Random products on narrow ports, where half of a larger array can be better than all of it."""
     hierarchy = hierarchy_of("gemmini")
     doubled = replace(hierarchy, axes=((("K", 32),), (("C", 16),)))
     rng = np.random.default_rng(7)
