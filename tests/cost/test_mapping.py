@@ -22,13 +22,15 @@ MAC_PJ = 0.04
 
 
 def hierarchy_of(run: dict) -> Hierarchy:
-    """The preset's core with ZigZag's DRAM on top: one port of 64 bit, 700 and 750 pJ per word."""
+    """The preset's core with ZigZag's DRAM on top: one port of 64 bit."""
     core = load_hardware(run["accelerator"]).cores[0]
     assert core.hierarchy is not None
     inside = core.hierarchy
     serves = (("I", Move.FEED), ("W", Move.FEED), ("O", Move.STORE), ("O", Move.FEED))
     axes = tuple(range(len(inside.axes)))
-    dram = Memory("dram", 1e10, ("I", "W", "O"), (Port(64, 64, serves),), axes, 700, 750)
+    dram = Memory(
+        "dram", 1e10, ("I", "W", "O"), (Port(64, 64, serves),), axes, *run.get("dram_pj", (700, 750))
+    )
     return replace(inside.under(dram), systolic=axes if run.get("systolic") else ())
 
 
@@ -49,7 +51,7 @@ def test_a_given_mapping_costs_what_zigzag_says(run: dict) -> None:
     mapped = map_layer(nest_of(run), hierarchy_of(run), run["mapping"], overlap="zigzag")
     assert terms(mapped) == pytest.approx(run["cycles"], rel=0.01, abs=2)
     assert mapped.words_of("dram") == pytest.approx(run["dram_words"], rel=0.02)
-    energy = mapped.memory_energy_pj + MAC_PJ * mapped.mac_count
+    energy = mapped.memory_energy_pj + run.get("mac_pj", MAC_PJ) * mapped.mac_count
     assert energy == pytest.approx(run["energy_pj"], rel=0.01)
 
 
