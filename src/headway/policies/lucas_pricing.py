@@ -27,10 +27,6 @@ WORTHWHILE = 0.95
 HURRY = 2.0
 """A request with more laxity than this many times its remaining work leaves several cores to others."""
 
-WEIGHT_AREA = 1.0
-WEIGHT_BANDWIDTH = 1.0
-WEIGHT_BLOCKING = 1.0
-
 
 class Pressure:
     """What is scarce at this decision, kept up to date as runs are launched."""
@@ -141,9 +137,9 @@ def cheapest(
         )
         cost = (
             (1.0 + urgency) * seconds
-            + WEIGHT_AREA * q * area
-            + WEIGHT_BANDWIDTH * pressure.psi * (option.dram_bytes / pressure.bandwidth) * (width / 2.0)
-            + WEIGHT_BLOCKING * blocking
+            + q * area
+            + pressure.psi * (option.dram_bytes / pressure.bandwidth) * (width / 2.0)
+            + blocking
         ) / plain_s
         rank = (cost, width, option.end)
         if best is None or rank < best:
