@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from scores import Score, ends_of, ideal, numbers
+from _scores import Score, ends_of, ideal, numbers
 
 from headway.config.arrivals import Poisson
 from headway.core.device import Device

@@ -37,8 +37,8 @@ from statistics import mean, median
 from typing import Any
 
 import onnxruntime
-from bare import Bare, alone_s, serve
-from scores import Score, ends_of, ideal, numbers
+from _bare import Bare, alone_s, serve
+from _scores import Score, ends_of, ideal, numbers
 
 from headway import wiring
 from headway.config import Scenario

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from scores import TENANTS
+from _scores import TENANTS
 
 from headway.core.request import Request
 
