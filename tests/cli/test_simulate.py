@@ -237,3 +237,14 @@ def test_an_interrupt_leaves_a_readable_log(folder):
     assert process.returncode == 130
     assert "Traceback" not in error
     assert len(read_log(out / "fcfs").where("reply")) > 100
+
+
+def test_results_are_written_even_if_nobody_reads_the_output(tmp_path):
+    (tmp_path / "s.yaml").write_text(SCENARIO.format(requests=50))
+    command = [*HEADWAY, "compare", "s.yaml", "--policies", "fcfs,edf", "--out", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdout.close()
+    process.wait(60)
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert set(results["policies"]) == {"fcfs", "edf"}
+    assert (tmp_path / "out" / "report.html").is_file()

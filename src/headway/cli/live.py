@@ -52,11 +52,12 @@ def run_command(
     with progress(prepared, 1, "running") as on_reply:
         live = run(prepared, name, folder, on_reply)
     summary = summarise(live.log)
+    written = None if out is None else outputs.write_outputs(out, {name: live.log}, {name: summary})
     console = Console()
     console.print(table.tenants(summary))
     console.print("\n".join(live.report.lines()), highlight=False)
-    if out is not None:
-        say_where(outputs.write_outputs(out, {name: live.log}, {name: summary}))
+    if written is not None:
+        say_where(written)
     if live.report.interrupted:
         raise typer.Exit(130)
 
@@ -80,13 +81,15 @@ def twin_command(
     prepared, (name,) = prepare(scenario, seed, [policy] if policy else None, fresh=True)
     with progress(prepared, repeats, "running") as on_reply:
         result = twin(prepared, name, repeats, out, on_reply)
-    console = Console()
-    console.print(table.twin(result.report))
+    written = None
     if out is not None:
         logs = {"predicted": result.predicted}
         logs |= {f"measured-{number}": live.log for number, live in enumerate(result.repeats, 1)}
         written = outputs.write_outputs(out, logs)
         write_twin(out / "twin.json", result.report)
+    console = Console()
+    console.print(table.twin(result.report))
+    if out is not None and written is not None:
         console.print(
             f"Comparison: {out / 'twin.json'}\nReport:     {written.report}", soft_wrap=True, highlight=False
         )

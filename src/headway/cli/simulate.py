@@ -89,10 +89,12 @@ def _run(prepared: Prepared, policies: list[str], out: Path | None, *, comparing
     with progress(prepared, len(policies), "simulating") as on_reply:
         logs: dict[str, LogTable] = compare(prepared, policies, out, on_reply)
     summaries = {name: summarise(log) for name, log in logs.items()}
+    # Results are written before anything is printed: who reads the output may stop reading.
+    written = None if out is None else outputs.write_outputs(out, logs, summaries)
     console = Console()
     if comparing:
         console.print(table.comparison(summaries))
     else:
         console.print(table.tenants(summaries[policies[0]]))
-    if out is not None:
-        say_where(outputs.write_outputs(out, logs, summaries))
+    if written is not None:
+        say_where(written)
