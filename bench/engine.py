@@ -1,11 +1,11 @@
 """Layers per second of the engine and simulator, beside SimPy on the same load in the same run.
 
-Four models of 16 to 54 layers arrive by Poisson at utilisation 0.5, 0.9 and 1.1 under edf, with the log,
-estimates, noise and contention on. SimPy gets the same requests: one process each, a priority resource
-with as many places as there are cores, one timeout per layer. A process takes its place anew for every
-layer, so that an earlier deadline gets in at the end of a layer, as under our edf; without log, estimates,
-noise and contention. Both see the same arrival times and layer times. Times are processor time. Prints a
-markdown table with medians over interleaved repeats, and the machine.
+Four models of 22 to 56 layers, as they are scheduled, arrive by Poisson at utilisation 0.5, 0.9 and 1.1
+under edf, with the log, estimates, noise and contention on. SimPy gets the same requests: one process
+each, a priority resource with as many places as there are cores, one timeout per layer. A process takes
+its place anew for every layer, so that an earlier deadline gets in at the end of a layer, as under our
+edf; without log, estimates, noise and contention. Both see the same arrival times and layer times. Times
+are processor time. Prints a markdown table with medians over interleaved repeats, and the machine.
 
     .venv/bin/python bench/engine.py [--requests 3000] [--repeats 5] [--policy edf]
 """

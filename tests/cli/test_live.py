@@ -115,3 +115,16 @@ def test_an_unknown_policy_is_refused_before_anything_is_measured(headway, comma
     assert code == 2
     assert "policy: found 'nope'" in err
     assert not Path("cache").exists()
+
+
+@pytest.mark.slow
+def test_damaged_overheads_are_measured_again_and_said(headway):
+    scenario = write()
+    headway("simulate", scenario)
+    (kept,) = Path("cache").glob("lanes-*.json")
+    whole = kept.read_text()
+    kept.write_text("{")
+    with pytest.warns(UserWarning, match="measured again"):
+        code, _, _ = headway("simulate", scenario)
+    assert code == 0
+    assert json.loads(kept.read_text()).keys() == json.loads(whole).keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +19,7 @@ from headway.live.processors import available, machine, runtime
 from headway.live.profiler import Intake, take_in
 from headway.models.profile import DeviceProfile
 from headway.models.reading import zoo_model
+from headway.record.results import write_text
 
 Step = Callable[[str], None]
 """Called with a few words whenever a part of the preparation begins."""
@@ -150,9 +152,11 @@ def _overheads(lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProf
     if not fresh and path.is_file():
         try:
             return DeviceProfile.from_json(path.read_bytes(), str(path))
-        except HeadwayError:
-            pass  # of another format, or damaged: measured again below
+        except HeadwayError as error:
+            warnings.warn(f"{error}; measured again", stacklevel=2)
     profile = measure_overheads(lanes)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(profile.to_json(), encoding="utf-8")
+    try:
+        write_text(path, profile.to_json())
+    except OSError as error:
+        warnings.warn(f"{path}: cannot be written ({error.strerror}); measured again next time", stacklevel=2)
     return profile
