@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from headway.config.quantities import Duration, Overhead, Rate
-from headway.config.validation import Strict, exactly_one, mistake
+from headway.config.traces import Trace
+from headway.config.validation import Positive, Share, Strict, exactly_one, mistake
 
 MOST_CLIENTS = 100_000
 LEAST_REQUESTS_PER_CYCLE = 0.01  # of an on and an off phase; below it, nearly all phases drawn would be empty
@@ -24,6 +25,10 @@ class Poisson(Strict):
         """Requests per second in the long run."""
         return self.rate
 
+    def faster(self, factor: float) -> Poisson:
+        """The same with all times divided by `factor`."""
+        return self.model_copy(update={"rate": self.rate * factor})
+
 
 class Uniform(Strict):
     """Gaps drawn evenly between 0 and 2/rate."""
@@ -35,6 +40,10 @@ class Uniform(Strict):
     def mean_rate(self) -> float:
         """Requests per second in the long run."""
         return self.rate
+
+    def faster(self, factor: float) -> Uniform:
+        """The same with all times divided by `factor`."""
+        return self.model_copy(update={"rate": self.rate * factor})
 
 
 class Mmpp(Strict):
@@ -65,6 +74,16 @@ class Mmpp(Strict):
     def mean_rate(self) -> float:
         """Requests per second in the long run."""
         return self.rate
+
+    def faster(self, factor: float) -> Mmpp:
+        """The same with all times divided by `factor`: bursts have as many requests as before."""
+        return self.model_copy(
+            update={
+                "rate": self.rate * factor,
+                "mean_on": self.mean_on / factor,
+                "mean_off": self.mean_off / factor,
+            }
+        )
 
     @property
     def on_share(self) -> float:
@@ -108,6 +127,17 @@ class Periodic(Strict):
         """Requests per second in the long run."""
         return 1 / self.period_s
 
+    def faster(self, factor: float) -> Periodic:
+        """The same with all times divided by `factor`, jitter and phase among them."""
+        return self.model_copy(
+            update={
+                "rate": None,
+                "period": self.period_s / factor,
+                "jitter": self.jitter / factor,
+                "phase": self.phase / factor,
+            }
+        )
+
 
 class Closed(Strict):
     """Clients that each send a request, await its end, think, and send the next.
@@ -121,14 +151,66 @@ class Closed(Strict):
     think: Literal["exponential", "fixed"] = "exponential"
 
 
-OpenArrivals = Poisson | Uniform | Mmpp | Periodic
+class MocaStream(Strict):
+    """A share of the requests of the scenario's `streams`, which are drawn from all tenants that have one."""
+
+    process: Literal["moca-streams"]
+    share: Annotated[Positive, Field(description="Weight among the tenants of the streams.")] = 1.0
+
+
+class After(Strict):
+    """One request whenever one of the parent's is done: a cascade.
+
+    The deadline, and `expires`, count from the arrival of the request at the root of the cascade. A request
+    whose parent was dropped, or ended otherwise without being done, is not sent but counts as requested and
+    dropped. With a probability below 1 the others of the parent's requests ask for nothing at all.
+    """
+
+    process: Literal["after"]
+    parent: Annotated[str, Field(min_length=1, description="The tenant whose requests cause these.")]
+    probability: Annotated[
+        Share, Field(description="Of a request of the parent to cause one, drawn for each.")
+    ] = 1.0
+
+
+class Streams(Strict):
+    """Arrival streams as MoCA's artifact makes them (HPCA 2023; workload.h of its test suite).
+
+    Each stream's first request comes at 0. After a request of a tenant with isolated latency T the stream's
+    next one comes T x cap - step x U later, U a whole number drawn evenly from 0 to steps - 1, and at once
+    where that is negative. Whose request it is, is drawn by the tenants' shares. Nothing waits for replies.
+    MoCA has four streams, one for each pair of its tiles, steps of 45,000 cycles at 1 GHz, and a cap of 0.92
+    for its light set, 1.42 for the heavy and 1.22 for the mixed one; its T is measured on two tiles, here it
+    is the isolated latency of docs/scenario.md.
+    """
+
+    count: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] = 4
+    cap: Positive = 0.92
+    step: Overhead = 45e-6
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    speed: Annotated[Positive, Field(description="By which all gaps are divided.")] = 1.0
+
+    def faster(self, factor: float) -> Streams:
+        """The same with all gaps divided by `factor`."""
+        return self.model_copy(update={"speed": self.speed * factor})
+
+    def mean_gap_s(self, isolated_s: float) -> float:
+        """Mean seconds from a request of a tenant with that isolated latency to the stream's next one."""
+        gaps = [max(0.0, isolated_s * self.cap - self.step * number) for number in range(self.steps)]
+        return sum(gaps) / self.steps / self.speed
+
+
+RandomArrivals = Poisson | Uniform | Mmpp | Periodic
+OpenArrivals = RandomArrivals | Trace
+AnyArrivals = OpenArrivals | MocaStream | Closed | After
+PROCESSES = ("poisson", "uniform", "mmpp", "periodic", "trace", "moca-streams", "closed", "after")
 
 
 def _with_process(value: Any) -> Any:
     # pydantic's own message for a missing discriminator does not say what is accepted.
     if isinstance(value, dict) and "process" not in value:
-        raise mistake("missing, but required; accepted: poisson, uniform, mmpp, periodic, closed", "process")
+        raise mistake(f"missing, but required; accepted: {', '.join(PROCESSES)}", "process")
     return value
 
 
-Arrivals = Annotated[OpenArrivals | Closed, Field(discriminator="process"), BeforeValidator(_with_process)]
+Arrivals = Annotated[AnyArrivals, Field(discriminator="process"), BeforeValidator(_with_process)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headway.config.validation import shown
@@ -22,24 +22,31 @@ def merged(base: Any, changes: Mapping[str, Any]) -> Any:
 def with_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `data` with the values at some places changed, in the order given.
 
-    A place is keys joined by dots; an item of a list is named by its position or by its `name`. None takes
-    a key or item away. Raises HeadwayError if a place leads through something that has no such item.
+    A place is keys joined by dots; an item of a list is named by its position or by its `name`, and `*` is
+    every item. None takes a key or item away. Raises HeadwayError if a place leads through something that has
+    no such item.
     """
     result = copy.deepcopy(dict(data))
     for place, value in changes.items():
-        *parents, last = place.split(".")
-        target: Any = result
-        for key in parents:
-            if isinstance(target, dict):
-                target = target.setdefault(key, {})
-            else:
-                target = target[_position(target, key, place)]
-        item: str | int = last if isinstance(target, dict) else _position(target, last, place)
-        if value is not None:
-            target[item] = value
-        elif not isinstance(target, dict) or item in target:
-            del target[item]
+        _change(result, place.split("."), value, place)
     return result
+
+
+def _change(target: Any, keys: Sequence[str], value: Any, place: str) -> None:
+    key, *rest = keys
+    if key == "*" and isinstance(target, list):
+        # From the last on, so that items that are taken away shift none that are still to come.
+        for position in reversed(range(len(target))):
+            _change(target, [str(position), *rest], copy.deepcopy(value), place)
+        return
+    item: str | int = key if isinstance(target, dict) else _position(target, key, place)
+    if rest:
+        inner = target.setdefault(item, {}) if isinstance(target, dict) else target[item]
+        _change(inner, rest, value, place)
+    elif value is not None:
+        target[item] = value
+    elif not isinstance(target, dict) or item in target:
+        del target[item]
 
 
 def _position(items: Any, key: str, place: str) -> int:

@@ -7,56 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    PrivateAttr,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, PrivateAttr, model_validator
 
-from headway.config.arrivals import Closed
+from headway.config.arrivals import After, AnyArrivals, Closed, MocaStream, RandomArrivals, Streams
 from headway.config.hardware import AnyHardware, check_hardware, hardware_document
 from headway.config.overrides import merged, with_changes
-from headway.config.quantities import FRACTION, TIME, Duration, Quantity
+from headway.config.quantities import Duration, closest
 from headway.config.tenants import Tenant
-from headway.config.validation import Name, Strict, exactly_one, mistake, shown, validate
+from headway.config.traces import Trace
+from headway.config.validation import Name, Positive, Strict, exactly_one, mistake, shown, validate
+from headway.config.warmup import Warmup, WarmupField
 from headway.config.yaml_file import Document, Place, read_yaml
 from headway.core.device import Device
 from headway.core.errors import HeadwayError
 
 MOST_REQUESTS = 10_000_000
 MOST_TENANTS = 1000
-
-_WARMUP_TIME = Quantity(TIME, most="1000 h", least="0 s")
-_WARMUP_SHARE = Quantity(FRACTION, most="99 %", least="0 %")
-
-
-@dataclass(frozen=True, slots=True)
-class Warmup:
-    """The part at the start that statistics leave out: some seconds, or else a share of the whole time."""
-
-    seconds: float | None = None
-    share: float = 0.0
-
-
-def _parse_warmup(value: object) -> Warmup:
-    if isinstance(value, str) and value.rstrip().endswith("%"):
-        return Warmup(share=_WARMUP_SHARE.parse(value))
-    try:
-        return Warmup(seconds=_WARMUP_TIME.parse(value))
-    except PydanticCustomError as error:
-        raise PydanticCustomError(
-            "quantity", '{text}; or a share such as "10 %"', {"text": error.message()}
-        ) from None
-
-
-def _format_warmup(warmup: Warmup) -> str:
-    if warmup.seconds is None:
-        return _WARMUP_SHARE.format(warmup.share)
-    return _WARMUP_TIME.format(warmup.seconds)
 
 
 class Noise(Strict):
@@ -101,12 +67,19 @@ class Scenario(Strict):
             ge=1, le=MOST_REQUESTS, description="Arrivals in all, in order of time; give this or duration."
         ),
     ] = None
-    warmup: Annotated[
-        Warmup,
-        PlainValidator(_parse_warmup),
-        PlainSerializer(_format_warmup, return_type=str),
-        WithJsonSchema({"anyOf": [_WARMUP_TIME.json_schema(), _WARMUP_SHARE.json_schema()]}),
-    ] = Warmup(share=0.1)
+    offered_load: Annotated[
+        Positive | None,
+        Field(
+            alias="load",
+            description="Offered load, as a share of the tighter of compute and bandwidth capacity under"
+            " layer-by-layer execution: all arrival times are divided by one factor to meet it. Without it"
+            " rates are as they stand.",
+        ),
+    ] = None
+    streams: Annotated[
+        Streams | None, Field(description="Of the tenants with moca-streams; by default MoCA's.")
+    ] = None
+    warmup: WarmupField = Warmup(share=0.1)
     contention: Annotated[
         Literal["max-min", "proportional"],
         Field(
@@ -132,6 +105,10 @@ class Scenario(Strict):
             file = tenant.model_file(path.parent)
             if file is not None and not file.is_file():
                 raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: no file {file}")
+            process = scenario.arrivals_of(tenant)
+            if isinstance(process, Trace) and not Path(process.file).is_file():
+                place = ("tenants", position, "arrivals", "file")
+                raise HeadwayError(f"{scenario.where(*place)}: no file {process.file}")
         return scenario
 
     @classmethod
@@ -171,16 +148,23 @@ class Scenario(Strict):
     @model_validator(mode="after")
     def _check_length(self) -> Scenario:
         exactly_one(self.duration, self.requests, 'duration ("2 s") and requests (1000)')
-        closed = [isinstance(tenant.arrivals, Closed) for tenant in self.tenants]
+        roots = [tenant for tenant in self.tenants if not isinstance(tenant.arrivals, After)]
+        closed = [isinstance(tenant.arrivals, Closed) for tenant in roots]
         if self.requests is not None and any(closed) and not all(closed):
             raise mistake(
                 "cannot be counted alike for every policy when some tenants are closed loops and others"
                 " are not; give duration instead",
                 "requests",
             )
+        if self.offered_load is not None and any(closed):
+            raise mistake(
+                "closed loops take what they get and cannot be brought to a load; give all tenants other"
+                " arrivals, or leave it out",
+                "load",
+            )
         if self.duration is not None:
-            rates = [0.0 if isinstance(t.arrivals, Closed) else t.arrivals.mean_rate for t in self.tenants]
-            expected = self.duration * sum(rates)
+            rates = [t.arrivals.mean_rate for t in self.tenants if isinstance(t.arrivals, RandomArrivals)]
+            expected = 0.0 if self.offered_load is not None else self.duration * sum(rates)
             if expected > MOST_REQUESTS:
                 raise mistake(
                     f"about {expected:.3g} requests would arrive; at most {MOST_REQUESTS} are accepted:"
@@ -189,6 +173,32 @@ class Scenario(Strict):
                 )
             if (self.warmup.seconds or 0.0) >= self.duration:
                 raise mistake("must be shorter than duration", "warmup")
+        return self
+
+    @model_validator(mode="after")
+    def _check_parents(self) -> Scenario:
+        tenants = {tenant.name: tenant for tenant in self.tenants}
+        for position, tenant in enumerate(self.tenants):
+            seen = [tenant.name]
+            process = tenant.arrivals
+            place = ("tenants", position, "arrivals", "parent")
+            while isinstance(process, After):
+                if process.parent not in tenants:
+                    raise mistake(
+                        f"no tenant named {process.parent!r}{closest(process.parent, tenants)};"
+                        f" accepted: {', '.join(tenants)}",
+                        *place,
+                    )
+                if process.parent in seen:
+                    raise mistake(f"goes in a circle: {' after '.join([*seen, process.parent])}", *place)
+                seen.append(process.parent)
+                process = tenants[process.parent].arrivals
+        return self
+
+    @model_validator(mode="after")
+    def _check_streams(self) -> Scenario:
+        if self.streams is not None and not any(isinstance(t.arrivals, MocaStream) for t in self.tenants):
+            raise mistake("no tenant has arrivals of the process moca-streams", "streams")
         return self
 
     def device(self) -> Device:
@@ -209,6 +219,13 @@ class Scenario(Strict):
     def model_path(self, tenant: Tenant) -> Path | None:
         """The file of a tenant's model; None for a zoo model."""
         return tenant.model_path(self._origin.folder)
+
+    def arrivals_of(self, tenant: Tenant) -> AnyArrivals:
+        """A tenant's arrivals, a trace with the path of its file."""
+        process = tenant.arrivals
+        if not isinstance(process, Trace):
+            return process
+        return process.model_copy(update={"file": str(self._origin.folder / process.file)})
 
     def where(self, *place: str | int) -> str:
         """``file:line: place`` of a field, for messages: ``where("tenants", 0, "model")``."""

@@ -1,4 +1,4 @@
-"""The JSON Schemas of hardware and scenario files, for editors and other programs."""
+"""The JSON Schemas of hardware, scenario and suite files, for editors and other programs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from headway.config.hardware import AnyHardware, preset_names
+from headway.config.model_sets import model_set_names
 from headway.config.scenario import Scenario
+from headway.config.suites import Suite
 
-Kind = Literal["hardware", "scenario"]
+Kind = Literal["hardware", "scenario", "suite"]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: Kind) -> dict[str, Any]:
-    """The schema of hardware files or of scenario files.
+    """The schema of hardware files, of scenario files or of suite files.
 
     It describes the files as written. What JSON Schema cannot say (bounds of quantities, unique names, either
     this key or that) is checked on loading only.
@@ -23,6 +25,10 @@ def json_schema(kind: Kind) -> dict[str, Any]:
     # Of pydantic's two modes this one shows defaults as they are written, with their units.
     if kind == "hardware":
         schema: dict[str, Any] = TypeAdapter(AnyHardware).json_schema(mode="serialization")
+    elif kind == "suite":
+        schema = Suite.model_json_schema(mode="serialization", by_alias=True)
+        models = schema["properties"]["models"]
+        models["items"] = {"anyOf": [{"enum": list(model_set_names())}, models["items"]]}
     else:
         schema = Scenario.model_json_schema(mode="serialization", by_alias=True)
         _admit_references_to_hardware(schema)

@@ -9,14 +9,14 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 from pydantic_core import PydanticCustomError
 
 from headway.config.arrivals import Arrivals
+from headway.config.priorities import Priority
 from headway.config.quantities import DURATION, Duration
-from headway.config.validation import Strict, exactly_one, mistake
+from headway.config.validation import Positive, Strict, exactly_one, mistake
 
 MODEL_SUFFIXES = (".onnx", ".csv", ".m", ".yaml", ".yml")
-"""How the names of model files end; what does not is a model of the zoo."""
+"""How the names of model files end; what does not is a model of the zoo, or a table that is shipped."""
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 TenantName = Annotated[
     str,
@@ -81,8 +81,9 @@ class Tenant(Strict):
         Field(
             min_length=1,
             max_length=4096,
-            description="A zoo model's name, or the path of a model file, relative to the scenario: .onnx, or"
-            " a layer table of SCALE-Sim (.csv), ZigZag (.yaml) or MAESTRO (.m, or .m#NETWORK).",
+            description="A zoo model's name, xrbench/NETWORK for a table of XRBench, or the path of a model"
+            " file, relative to the scenario: .onnx, or a layer table of SCALE-Sim (.csv), ZigZag (.yaml) or"
+            " MAESTRO (.m, or .m#NETWORK).",
         ),
     ]
     dims: Annotated[
@@ -97,7 +98,10 @@ class Tenant(Strict):
         ),
     ]
     sla: Sla
-    priority: Annotated[int, Field(ge=0, le=1_000_000, description="Grows with importance.")] = 0
+    priority: Annotated[
+        Priority,
+        Field(description="Grows with importance; or drawn for each request, {draw: prema} or {draw: moca}."),
+    ] = 0
     weight: Annotated[Positive, Field(description="Share, for policies that regard shares.")] = 1.0
     service_class: Annotated[
         Literal["strict", "best-effort"],

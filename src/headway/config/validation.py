@@ -23,6 +23,9 @@ Name = Annotated[
     ),
 ]
 
+Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
 
 def mistake(text: str, *place: Key) -> PydanticCustomError:
     """A mistake that a check on several fields found, at a place relative to the object checked."""
