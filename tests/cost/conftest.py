@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from headway.core.device import Core, Dataflow, Device, Link
 from headway.models.graph import Graph, Layer, LayerKind, LoopDims, Operand
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `row_dependencies`, which lies beside the tests
 
 Source = tuple[str, int, int, int | None]  # tensor, bytes, rows, producer
 
