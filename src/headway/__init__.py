@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from headway.config import Scenario, load_hardware
     from headway.core.block import Mode
     from headway.core.errors import HeadwayError
-    from headway.core.messages import Dispatch, Drop, Preempt, Wake
+    from headway.core.messages import Adjust, Dispatch, Drop, Preempt, Wake
     from headway.core.protocols import Capability
     from headway.core.run import How
     from headway.models import load_model
     from headway.policies import Policy, policy
 
 __all__ = [
+    "Adjust",
     "Capability",
     "Comparison",
     "Dispatch",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Adjust": "headway.core.messages",
     "Capability": "headway.core.protocols",
     "Comparison": "headway.api",
     "Dispatch": "headway.core.messages",

@@ -21,6 +21,8 @@ from headway.models.profile import BlockProfile, DeviceProfile, ModelProfile, Ti
 from headway.predict.analytic import AnalyticEstimator
 from headway.sim.driver import Simulation
 
+_BY_BLOCK = (Mode.SERIAL, Mode.SPLIT)
+
 
 def toy_device(
     cores: int = 2, *, bandwidth_bytes_s: float = 1e9, kinds: Sequence[str] | None = None
@@ -70,7 +72,8 @@ class ToyTable:
 
     `scale` multiplies the compute seconds of each kind. A fused range on one core computes as long and
     moves only the first block's and last block's halves of their bytes; a pipeline divides the compute
-    time by its number of stages. `steps` safe points per block; `spill_bytes` when stopped inside.
+    time by its number of stages, a split range by its number of cores, at the slowest kind.
+    `steps` safe points per block; `spill_bytes` when stopped inside a fused range or pipeline.
     """
 
     def __init__(
@@ -92,7 +95,8 @@ class ToyTable:
         bandwidth = device.dram_bandwidth_bytes_s
         every = range(len(self.kinds))
         self.serial = [
-            [self._serial(block, block + 1, kind) for kind in every] for block in range(self.blocks)
+            [self._blocks(Mode.SERIAL, block, block + 1, (kind,)) for kind in every]
+            for block in range(self.blocks)
         ]
         self.serial_s = [[option.seconds(bandwidth) for option in row] for row in self.serial]
         self.best_s = [min(row) for row in self.serial_s]
@@ -100,10 +104,14 @@ class ToyTable:
         self.kept_bytes = [[kept if block else 0.0 for _ in every] for block in range(self.blocks)]
         self.unwritten_bytes = [[0.0 for _ in every] for _ in range(self.blocks)]
 
-    def _serial(self, first: int, end: int, kind: int) -> Option:
-        compute_s = sum(self._costs[block][0] for block in range(first, end)) * self._scale[kind]
+    def _blocks(self, mode: Mode, first: int, end: int, kinds: tuple[int, ...]) -> Option:
+        """Block after block, on one core or spread over several."""
+        compute_s = sum(self._compute_s(block, kinds) for block in range(first, end))
         dram_bytes = sum(self._costs[block][1] for block in range(first, end))
-        return self._option(Mode.SERIAL, first, end, (kind,), (), None, compute_s, dram_bytes)
+        return self._option(mode, first, end, kinds, (), None, compute_s, dram_bytes)
+
+    def _compute_s(self, block: int, kinds: tuple[int, ...]) -> float:
+        return self._costs[block][0] * max(self._scale[kind] for kind in kinds) / len(kinds)
 
     def _option(
         self,
@@ -117,7 +125,7 @@ class ToyTable:
         dram_bytes: float,
     ) -> Option:
         serial_bytes = sum(self._costs[block][1] for block in range(first, end))
-        spill_bytes = 0.0 if mode is Mode.SERIAL else self._spill_bytes
+        spill_bytes = 0.0 if mode in _BY_BLOCK else self._spill_bytes
         return Option(
             mode, first, end, kinds, cuts, band_rows, self._steps, 0.0, compute_s, dram_bytes, 0.0, 0.0,
             dram_bytes, float(end - first), serial_bytes, spill_bytes,
@@ -147,13 +155,13 @@ class ToyTable:
         cuts: tuple[int, ...] = (),
         band_rows: int | None = None,
     ) -> Option:
-        """See CostTable.option; split ranges are refused."""
-        if mode is Mode.SERIAL:
-            if len(kinds) != 1:
-                raise ValueError(f"a serial run takes one core, found {len(kinds)}")
-            return self._serial(first, end, kinds[0])
-        if mode is Mode.SPLIT:
-            raise ValueError("a toy table has no split runs")
+        """See CostTable.option."""
+        if mode is Mode.SERIAL and len(kinds) != 1:
+            raise ValueError(f"a serial run takes one core, found {len(kinds)}")
+        if mode is Mode.SPLIT and len(kinds) < 2:
+            raise ValueError(f"a split run takes two cores or more, found {len(kinds)}")
+        if mode in _BY_BLOCK:
+            return self._blocks(mode, first, end, kinds)
         compute_s = (
             sum(self._costs[block][0] for block in range(first, end)) * self._scale[kinds[0]] / len(kinds)
         )
@@ -161,18 +169,17 @@ class ToyTable:
         return self._option(mode, first, end, kinds, cuts, band_rows, compute_s, dram_bytes)
 
     def segments(self, option: Option) -> list[Segment]:
-        """One segment per block of a serial run, one for anything else."""
-        if option.mode is not Mode.SERIAL:
+        """One segment per block of a serial or split run, one for anything else."""
+        if option.mode not in _BY_BLOCK:
             return [
                 Segment(
                     option.first, option.end, 0.0, option.compute_s, option.dram_bytes, option.steps,
                     energy_pj=option.energy_pj, macs=option.macs,
                 )
             ]  # fmt: skip
-        kind = option.kinds[0]
         return [
             Segment(
-                block, block + 1, 0.0, self._costs[block][0] * self._scale[kind], self._costs[block][1],
+                block, block + 1, 0.0, self._compute_s(block, option.kinds), self._costs[block][1],
                 self._steps,
                 energy_pj=self._costs[block][1], macs=1.0,
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from headway.core.block import Mode, Option
 from headway.core.device import Core
-from headway.core.messages import Decision, Dispatch, Drop, Preempt, Wake
+from headway.core.messages import Adjust, Decision, Dispatch, Drop, Preempt, Wake
 from headway.core.protocols import Capability
 from headway.core.request import Request, State
 from headway.core.run import How, Run
@@ -85,6 +85,89 @@ def check_preempt(engine: Engine, decision: Preempt) -> None:
         raise BadDecision(f"preempts without declaring that it needs {Capability.PREEMPT.value!r}")
 
 
+def check_adjust(engine: Engine, decision: Adjust) -> None:
+    """Raises BadDecision for a run that is over, a cap that is none, cores that the run cannot get or run on,
+    or without the capability."""
+    run, cores = decision.run, decision.cores
+    if not isinstance(run, Run):
+        raise BadDecision(
+            f"returned {decision!r}; accepted: Adjust(run, cores, bandwidth_cap_bytes_s) of a Run"
+        )
+    if run.id not in engine.running:
+        raise BadDecision(f"adjusts run {run.id}, which does not run; accepted: a run of view.running")
+    _check_cap(engine, decision.bandwidth_cap_bytes_s, f"adjusts run {run.id}")
+    if cores is None:
+        return
+    doing = f"moves run {run.id}"
+    if Capability.REALLOCATE not in engine.policy.needs:
+        raise BadDecision(f"{doing} without declaring that it needs {Capability.REALLOCATE.value!r}")
+    if not _tuple_of(cores, Core):
+        raise BadDecision(f"{doing} to cores = {reprlib.repr(cores)}; accepted: a tuple of Core")
+    if not cores or len({core.index for core in cores}) != len(cores):
+        raise BadDecision(f"{doing} to {_names(cores)}; accepted: at least one core, none of them twice")
+    if run.stopping is not None and run.moving_to is None:
+        raise BadDecision(f"{doing}, which was asked to stop ({run.stopping}); accepted: a run that goes on")
+    for core in cores:
+        problem = _why_not_for(engine, run, core)
+        if problem is not None:
+            raise BadDecision(
+                f"{doing} to core {core.name!r}, {problem}; accepted: cores that are idle, its own, or"
+                " given up by another run that an earlier decision stops or moves away"
+            )
+    _check_moved(engine, run, cores)
+
+
+def _why_not_for(engine: Engine, run: Run, core: Core) -> str | None:
+    """Why a core cannot be promised to a run; None if it can."""
+    move = engine.moves.promised_to(core)
+    if move is not None and move.run is not run:
+        return f"which is promised to request {move.request.id}"
+    if move is not None or core in engine.idle or core in run.cores:
+        return None
+    holder = next((other for other in engine.running.values() if core in other.cores), None)
+    if holder is None:
+        return f"which is not one of {engine.device.name}"
+    return f"which run {holder.id} keeps" if holder.stopping is None else None
+
+
+def _check_moved(engine: Engine, run: Run, cores: tuple[Core, ...]) -> None:
+    """Whether the rest of the range can run there."""
+    first = run.segments[run.segment].end_block
+    mode = mode_on(cores)
+    if mode is Mode.SPLIT and Capability.SPLIT not in engine.policy.needs:
+        raise BadDecision(
+            f"moves run {run.id} to {len(cores)} cores without declaring that it needs"
+            f" {Capability.SPLIT.value!r}"
+        )
+    if first == run.blocks.stop:
+        return
+    try:
+        engine.estimator.option(Dispatch(run.requests, range(first, run.blocks.stop), cores, mode))
+    except ValueError as error:
+        raise BadDecision(f"moves run {run.id} where it cannot run: {error}") from error
+
+
+def mode_on(cores: tuple[Core, ...]) -> Mode:
+    """How a request that moves goes on there."""
+    return Mode.SERIAL if len(cores) == 1 else Mode.SPLIT
+
+
+def _check_cap(engine: Engine, cap_bytes_s: object, doing: str) -> None:
+    if cap_bytes_s is None:
+        return
+    if not isinstance(cap_bytes_s, (int, float)) or not cap_bytes_s > 0:
+        raise BadDecision(
+            f"{doing} with bandwidth_cap_bytes_s = {cap_bytes_s!r}; accepted: a number of bytes per second"
+            " above 0, math.inf for no cap"
+        )
+    if Capability.THROTTLE not in engine.policy.needs:
+        raise BadDecision(f"{doing} with a cap without declaring that it needs {Capability.THROTTLE.value!r}")
+
+
+def _names(cores: tuple[Core, ...]) -> str:
+    return f"cores {', '.join(core.name for core in cores)}" if cores else "no core"
+
+
 def check_drop(engine: Engine, decision: Drop) -> None:
     """Raises BadDecision for a request that is over."""
     if not isinstance(decision.request, Request):
@@ -142,6 +225,7 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
         raise BadDecision(
             f"dispatches in mode {decision.mode} without declaring that it needs {need.value!r}"
         )
+    _check_cap(engine, decision.bandwidth_cap_bytes_s, f"dispatches request {request.id}")
     try:
         option = engine.estimator.option(decision)
     except ValueError as error:

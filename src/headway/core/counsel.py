@@ -9,7 +9,7 @@ from headway.core.fallback import Faults
 from headway.core.messages import Decision
 from headway.core.protocols import Policy
 from headway.core.request import Request
-from headway.core.run import Run
+from headway.core.run import Outcome, Run
 
 if TYPE_CHECKING:
     from headway.core.engine import Engine
@@ -20,8 +20,8 @@ _RAISED = (Exception, SystemExit)  # what a policy may raise; an exit would end 
 class Counsel:
     """A policy behind a guard: whatever it raises becomes a PolicyError that says where.
 
-    With `forgiving`, failures of `key` and `on_finish` are counted in `faults` instead, and the deadline
-    stands in as key.
+    With `forgiving`, failures of `key`, `on_finish` and `on_gone` are counted in `faults` instead, and the
+    deadline stands in as key.
     """
 
     def __init__(self, policy: Policy, *, forgiving: bool) -> None:
@@ -52,6 +52,13 @@ class Counsel:
             self.policy.on_finish(run, engine.now - run.started_s, engine.view)
         except _RAISED as error:
             self._failed("on_finish", error, engine.now)
+
+    def gone(self, request: Request, outcome: Outcome, engine: Engine) -> None:
+        """Tell the policy that a request is over."""
+        try:
+            self.policy.on_gone(request, outcome, engine.view)
+        except _RAISED as error:
+            self._failed("on_gone", error, engine.now)
 
     def _failed(self, method: str, error: BaseException, now: float) -> None:
         failed = error if isinstance(error, PolicyError) else PolicyFailed(method, error)

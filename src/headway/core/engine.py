@@ -6,25 +6,32 @@ carries out its commands; the policy sees its state through a View and answers w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 
+from headway.core.block import Option
 from headway.core.checks import (
     BadDecision,
     PolicyError,
+    check_adjust,
     check_dispatch,
     check_drop,
     check_preempt,
     check_wake,
+    mode_on,
 )
 from headway.core.counsel import Counsel
 from headway.core.device import Core, Device
-from headway.core.expectation import expect_first, expect_next, left_behind, left_of, resumption
+from headway.core.errors import HeadwayError
+from headway.core.expectation import expect_anew, expect_first, expect_next, left_behind, left_of, resumption
 from headway.core.fallback import earliest_deadline
 from headway.core.journal import Journal
 from headway.core.messages import (
+    Adjust,
     Arrive,
     Cancel,
+    Change,
     Command,
     Decision,
     Dispatch,
@@ -41,7 +48,8 @@ from headway.core.messages import (
     Wake,
     WakeAt,
 )
-from headway.core.protocols import Contention, Estimator, Policy, Sink
+from headway.core.moves import Move, Moves
+from headway.core.protocols import Capability, Contention, Estimator, Policy, Sink
 from headway.core.request import Request, State
 from headway.core.residency import Ledger
 from headway.core.run import How, Outcome, Run
@@ -57,6 +65,9 @@ _END_STATE = {
     Outcome.FAILED: State.FAILED,
 }
 
+REALLOCATED = "reallocate"
+"""The cause in the log of a stop after which a request goes on on other cores."""
+
 _WHOLE = 1.0 - 1e-9  # shares are sums of floats
 
 
@@ -67,6 +78,8 @@ class Engine:
     the state that earlier ones left; the first bad one raises BadDecision and voids the rest. With
     `forgiving` a policy's exception and a bad decision are counted in `faults` instead, and for that one
     time earliest deadline decides. Times are seconds; they must not decrease from call to call.
+
+    Raises HeadwayError for a policy that needs what the device cannot do: lanes are not throttled.
     """
 
     def __init__(
@@ -79,6 +92,11 @@ class Engine:
         *,
         forgiving: bool = False,
     ) -> None:
+        if device.has_lanes and Capability.THROTTLE in policy.needs:
+            raise HeadwayError(
+                f"{type(policy).__name__} needs {Capability.THROTTLE.value!r}: {device.name!r} has lanes,"
+                " whose memory bandwidth cannot be capped; accepted: a policy without it, or an accelerator"
+            )
         self.device = device
         self.policy = policy
         self.estimator = estimator
@@ -88,9 +106,11 @@ class Engine:
         self._queue = ReadyQueue()
         self.ready = self._queue.requests
         self.idle: list[Core] = list(device.cores)
-        self.running = RunningSet(contention)
+        self.running = RunningSet(contention, throttles=Capability.THROTTLE in policy.needs)
+        self.moves = Moves()
         self.requests: dict[int, Request] = {}
         self.decisions = 0
+        self._decision_s = 0.0
         self._counsel = Counsel(policy, forgiving=forgiving)
         self.faults = self._counsel.faults
         self._next_run_id = 0
@@ -122,6 +142,9 @@ class Engine:
             else:
                 self._on_failed(event)
                 consult = True
+        if self.moves:
+            for move in self.moves.complete():
+                self._go_on(move)
         if consult and (self.ready or self.running):
             self._consult()
         return self._commands
@@ -153,7 +176,7 @@ class Engine:
         run = self.running[event.run_id]
         self.journal.progressed(run, event, self.now)
         if event.stopped:
-            self.journal.stopped(run, str(run.stopping), self.now)
+            self.journal.stopped(run, str(run.stopping if run.moving_to is None else REALLOCATED), self.now)
             self._requeue(run, event)
             return True
         run.next_block = event.end_block
@@ -168,6 +191,7 @@ class Engine:
         run = self.running[event.run_id]
         self.journal.progressed(run, event.last, self.now)
         self.journal.finished(run, self.now)
+        self._stay(run)
         self._release(run, run.blocks.stop, event.last.unspent_bytes)
         self._counsel.finished(run, self)
         for request in run.requests:
@@ -180,6 +204,7 @@ class Engine:
     def _on_failed(self, event: Failed) -> None:
         run = self.running[event.run_id]
         self.journal.stopped(run, "failed", self.now)
+        self._stay(run)
         self._release(run, None)
         for request in run.requests:
             self._reply(request, Outcome.FAILED, event.cause)
@@ -199,9 +224,12 @@ class Engine:
         self._after_run(run, request)
 
     def _after_run(self, run: Run, request: Request) -> None:
-        """A run is over and its request is not: it ends if it was given up, else waits again."""
+        """A run is over and its request is not: it ends if it was given up, else moves or waits again."""
         if run.giving_up is not None:
             self._reply(request, *run.giving_up)
+            return
+        if run.moving_to is not None:
+            request.to(State.MOVING, self.now)
             return
         request.to(State.READY, self.now)
         self._make_ready(request)
@@ -216,24 +244,33 @@ class Engine:
     def _release(self, run: Run, end_block: int | None, unspent_bytes: float = 0.0) -> None:
         """Free a run's cores; `end_block` is given if it ended at a block's end: its output may stay."""
         self.running.leave(run)
-        self.idle.extend(run.cores)
-        self.idle.sort(key=_core_index)
+        self._free(run.cores)
         if end_block is not None:
             table = self.estimator.table(run.request.model)
             self.ledger.end(run.request, table, end_block, run.cores, unspent_bytes)
+
+    def _free(self, cores: Iterable[Core]) -> None:
+        """Nobody runs on these cores any more: they are kept for whom they are promised to, or idle."""
+        self.idle.extend([core for core in cores if not self.moves.keep(core)] if self.moves else cores)
+        self.idle.sort(key=_core_index)
 
     def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:
         request.to(_END_STATE[outcome], self.now)
         self.journal.replied(request, outcome, reason, self.now)
         del self.requests[request.id]
         self._commands.append(Reply(request, outcome, reason))
+        self._counsel.gone(request, outcome, self)
 
     def _give_up(self, request: Request, outcome: Outcome, reason: str) -> None:
         run = self.running.of(request)
         if run is None:
-            self._queue.remove(request)
+            if request.state is State.MOVING:
+                self._free(self.moves.take_back(request))
+            else:
+                self._queue.remove(request)
             self._reply(request, outcome, reason)
             return
+        self._stay(run)
         run.giving_up = (outcome, reason)
         self._stop(run, How.SPILL)
 
@@ -278,8 +315,12 @@ class Engine:
         for decision in decisions:
             if isinstance(decision, Dispatch):
                 self._dispatch(decision)
+            elif isinstance(decision, Adjust):
+                check_adjust(self, decision)
+                self._adjust(decision)
             elif isinstance(decision, Preempt):
                 check_preempt(self, decision)
+                self._stay(decision.run)
                 self._stop(decision.run, decision.how)
             elif isinstance(decision, Drop):
                 check_drop(self, decision)
@@ -288,26 +329,34 @@ class Engine:
                 check_wake(self, decision)
                 self._wake(decision.at_s)
             else:
-                raise BadDecision(f"returned {decision!r}; accepted: Dispatch, Preempt, Drop, Wake")
+                raise BadDecision(f"returned {decision!r}; accepted: Dispatch, Adjust, Preempt, Drop, Wake")
 
     def _dispatch(self, decision: Dispatch) -> None:
         request, option = check_dispatch(self, decision)
-        cores = decision.cores
+        self._queue.remove(request)
+        for core in decision.cores:
+            self.idle.remove(core)
+        self._start(decision, option, self._decision_s)
+
+    def _start(self, dispatch: Dispatch, option: Option, decision_s: float) -> None:
+        """Start a run on cores that are in nobody's hands."""
+        request, cores, cap_bytes_s = dispatch.requests[0], dispatch.cores, dispatch.bandwidth_cap_bytes_s
         table = self.estimator.table(request.model)
         extra = self.ledger.extra_bytes(request, table, option.first, option.mode, cores)
         resumed, read_back_bytes = resumption(request, option, cores)
         extra += read_back_bytes
         request.partial = None
-        self._queue.remove(request)
         request.to(State.RUNNING, self.now)
         run = Run.of(
             self._next_run_id,
-            decision.requests,
+            dispatch.requests,
             option,
             cores,
             started_s=self.now,
             extra_dram_bytes=extra,
             resumed=resumed,
+            bandwidth_cap_bytes_s=math.inf if cap_bytes_s is None else cap_bytes_s,
+            decision_s=decision_s,
         )
         self._next_run_id += 1
         segments = table.segments(option)
@@ -316,11 +365,45 @@ class Engine:
         run.bandwidth_bytes_s = left.bandwidth_bytes_s
         self.running.enter(run)
         expect_first(run, segments, left, bandwidth, self.running.rate(run), self.now)
-        for core in cores:
-            self.idle.remove(core)
         self.ledger.begin(cores)
         self.journal.started(run, self.now)
         self._commands.append(Start(run))
+
+    def _adjust(self, decision: Adjust) -> None:
+        run, cores, cap_bytes_s = decision.run, decision.cores, decision.bandwidth_cap_bytes_s
+        if cap_bytes_s is not None and cap_bytes_s != run.bandwidth_cap_bytes_s:
+            run.bandwidth_cap_bytes_s = cap_bytes_s
+            self.running.recapped()
+            expect_anew(run, self.running.rate(run), self.now)
+            self._commands.append(Change(run))
+        if cores is not None and (run.moving_to is not None or set(cores) != set(run.cores)):
+            self._move(run, cores)
+
+    def _move(self, run: Run, cores: tuple[Core, ...]) -> None:
+        """Let a run stop at its next block end, and its request go on with the rest of the range there."""
+        self._stay(run)
+        kept = {core.index for core in cores if core in self.idle}
+        self.idle[:] = [core for core in self.idle if core.index not in kept]
+        self.moves.add(run, cores, kept)
+        run.moving_to = cores
+        if run.stopping is None:
+            self._stop(run, How.DRAIN)
+
+    def _stay(self, run: Run) -> None:
+        """A run moves nowhere, or not any more: what was kept for it is idle."""
+        if run.moving_to is not None:
+            run.moving_to = None
+            self._free(self.moves.take_back(run.request))
+
+    def _go_on(self, move: Move) -> None:
+        """A request that moves has all its cores."""
+        self.moves.take_back(move.request)
+        request, run = move.request, move.run
+        blocks = range(request.next_block, run.blocks.stop)
+        dispatch = Dispatch(
+            (request,), blocks, move.cores, mode_on(move.cores), (), None, run.bandwidth_cap_bytes_s
+        )
+        self._start(dispatch, self.estimator.option(dispatch), 0.0)
 
 
 def _core_index(core: Core) -> int:

@@ -73,7 +73,8 @@ def expect_first(
     run.bandwidth_bytes_s = left.bandwidth_bytes_s
     run.later_fixed_s = left.fixed_s - first.fixed_s
     run.later_busy_s = left.busy_s - busy_s if len(segments) > 1 else 0.0
-    _expect(run, first, busy_s, 1.0 - run.resumed, rate, now)
+    fixed_s = first.fixed_s + run.decision_s
+    _expect(run, fixed_s, busy_s, first.steps * (1.0 - run.resumed), rate, now)
 
 
 def expect_next(run: Run, bandwidth_bytes_s: float, rate: float, now: float) -> None:
@@ -84,14 +85,35 @@ def expect_next(run: Run, bandwidth_bytes_s: float, rate: float, now: float) -> 
     busy_s = compute_s if compute_s > transfer_s else transfer_s
     run.later_fixed_s -= segment.fixed_s
     run.later_busy_s -= busy_s
-    _expect(run, segment, busy_s, 1.0, rate, now)
+    _expect(run, segment.fixed_s, busy_s, segment.steps, rate, now)
 
 
-def _expect(run: Run, segment: Segment, busy_s: float, share: float, rate: float, now: float) -> None:
-    seconds = segment.fixed_s + busy_s / rate
+def expect_anew(run: Run, rate: float, now: float) -> None:
+    """Revise what is believed of a run whose rate changes inside a segment.
+
+    One that is behind what is believed of its segment is still believed to end it any moment.
+    """
+    left_s = run.block_end_s - now
+    if left_s > 0.0:
+        fixed_s = min(left_s, max(0.0, run.busy_from_s - now))
+        seconds = fixed_s + (left_s - fixed_s) * run.rate / rate
+        run.block_end_s = now + seconds
+        run.step_s *= seconds / left_s
+    run.rate = rate
+    _expect_later(run)
+
+
+def _expect(run: Run, fixed_s: float, busy_s: float, steps: float, rate: float, now: float) -> None:
+    seconds = fixed_s + busy_s / rate
+    run.rate = rate
+    run.busy_from_s = now + fixed_s
     run.block_end_s = now + seconds
-    run.step_s = seconds / max(1.0, segment.steps * share)
-    later_s = run.later_fixed_s + run.later_busy_s / rate
+    run.step_s = seconds / (steps if steps > 1.0 else 1.0)
+    _expect_later(run)
+
+
+def _expect_later(run: Run) -> None:
+    later_s = run.later_fixed_s + run.later_busy_s / run.rate
     run.expected_end_s = run.block_end_s + (later_s if later_s > 0.0 else 0.0)
 
 

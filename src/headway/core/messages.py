@@ -84,6 +84,7 @@ class Dispatch:
 
     `cuts` are the first blocks of the second and later stages of a pipeline, in the order of `cores`.
     `band_rows` counts output rows of the last block per band; None takes the fastest that fits.
+    `bandwidth_cap_bytes_s` is the most memory traffic the run may cause; None for no cap.
     """
 
     requests: tuple[Request, ...]
@@ -92,6 +93,22 @@ class Dispatch:
     mode: Mode = Mode.SERIAL
     cuts: tuple[int, ...] = ()
     band_rows: int | None = None
+    bandwidth_cap_bytes_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adjust:
+    """Change how a run goes on; None leaves that as it is.
+
+    `cores`: at its next block end the rest of its range goes on there, serially on one core, split over
+    several. They are idle, the run's own, or given up by another run (asked to stop, or moving away from
+    them). Until both are there the request waits, holding those that it has.
+    `bandwidth_cap_bytes_s`: the most memory traffic it may cause from now on, above 0; math.inf lifts a cap.
+    """
+
+    run: Run
+    cores: tuple[Core, ...] | None = None
+    bandwidth_cap_bytes_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +134,7 @@ class Wake:
     at_s: float
 
 
-Decision = Dispatch | Preempt | Drop | Wake
+Decision = Dispatch | Adjust | Preempt | Drop | Wake
 
 # --- commands: from the engine to the driver -------------------------------------------------------
 
@@ -138,6 +155,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """The bandwidth cap of this run has changed."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
     """Send a Tick at that time, in seconds."""
 
@@ -153,4 +177,4 @@ class Reply:
     reason: str = ""
 
 
-Command = Start | Stop | WakeAt | Reply
+Command = Start | Change | Stop | WakeAt | Reply

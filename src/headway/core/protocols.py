@@ -11,7 +11,7 @@ from headway.core.block import Mode, Option, Segment
 from headway.core.device import Core, Device
 from headway.core.messages import Arrive, Decision, Dispatch, Event, Reply
 from headway.core.request import Request
-from headway.core.run import How, Run
+from headway.core.run import How, Outcome, Run
 
 
 class Capability(StrEnum):
@@ -21,6 +21,8 @@ class Capability(StrEnum):
     PIPELINE = "pipeline"
     SPLIT = "split"
     PREEMPT = "preempt"
+    THROTTLE = "throttle"
+    REALLOCATE = "reallocate"
 
 
 class CostTable(Protocol):
@@ -242,12 +244,17 @@ class View(Protocol):
 
     @property
     def idle(self) -> Sequence[Core]:
-        """Cores without a run, by index."""
+        """Cores without a run, and not reserved for one that moves, by index."""
         ...
 
     @property
     def running(self) -> Sequence[Run]:
         """Runs in the order they started."""
+        ...
+
+    @property
+    def moving(self) -> Sequence[Request]:
+        """Requests between two runs: stopped by an Adjust, they wait for the last of their new cores."""
         ...
 
     def table(self, request: Request) -> CostTable:
@@ -269,7 +276,8 @@ class View(Protocol):
         ...
 
     def bandwidth_free(self) -> float:
-        """DRAM bytes per second that the running set does not ask for; negative if it asks for more."""
+        """DRAM bytes per second that the running set, within its caps, does not ask for; negative if it asks
+        for more."""
         ...
 
     def memory_free(self, core: Core) -> float:
@@ -293,4 +301,8 @@ class Policy(Protocol):
 
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:
         """Called after each finished run."""
+        ...
+
+    def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
+        """Called for each request that is over, however it ended."""
         ...

@@ -15,6 +15,7 @@ class State(StrEnum):
     READY = "ready"  # waits for a decision
     RUNNING = "running"  # some of its blocks run
     STOPPING = "stopping"  # runs, but was asked to stop at a safe point
+    MOVING = "moving"  # stopped to go on elsewhere, and waits for the last of its new cores
     DONE = "done"  # every block ran
     DROPPED = "dropped"  # given up by the policy, or expired before it started
     CANCELLED = "cancelled"  # withdrawn by the client
@@ -24,7 +25,10 @@ class State(StrEnum):
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.RUNNING, State.DROPPED, State.CANCELLED}),
     State.RUNNING: frozenset({State.READY, State.STOPPING, State.DONE, State.FAILED}),
-    State.STOPPING: frozenset({State.READY, State.DONE, State.DROPPED, State.CANCELLED, State.FAILED}),
+    State.STOPPING: frozenset(
+        {State.READY, State.MOVING, State.DONE, State.DROPPED, State.CANCELLED, State.FAILED}
+    ),
+    State.MOVING: frozenset({State.RUNNING, State.DROPPED, State.CANCELLED}),
     State.DONE: frozenset(),
     State.DROPPED: frozenset(),
     State.CANCELLED: frozenset(),

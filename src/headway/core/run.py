@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,11 +36,16 @@ class Run:
 
     `expected_end_s`, `block_end_s` (end of the segment that runs now) and `step_s` (time between two
     safe points) are beliefs, revised at every safe point. `spill_bytes` is what a stop at a band
-    boundary must write, `bandwidth_bytes_s` the memory traffic it wants per second. `resumed` is the
-    share of the first segment that an earlier, stopped run already did. `extra_dram_bytes` is what the
+    boundary must write, `bandwidth_bytes_s` the memory traffic it wants per second, caps aside. `resumed` is
+    the share of the first segment that an earlier, stopped run already did. `extra_dram_bytes` is what the
     residency ledger adds to the first segment, or saves (inputs still in SRAM: negative). `stopping`
     holds how it was asked to stop. `segments` are those of its option, `segment` the position of the one that
-    runs now; the later ones are believed to take `later_fixed_s` and, at full speed, `later_busy_s`.
+    runs now; the later ones are believed to take `later_fixed_s` and, at full speed, `later_busy_s`. The
+    present one is past its fixed part at `busy_from_s`, then believed to go at `rate` of its full speed.
+
+    `bandwidth_cap_bytes_s` bounds its memory traffic; infinite without a cap. `moving_to` are the cores on
+    which its request goes on after the next block end. `decision_s` is what the decision to start it took:
+    its cores wait that long before it begins.
     """
 
     id: int
@@ -63,6 +69,11 @@ class Run:
     segment: int = 0
     later_fixed_s: float = 0.0
     later_busy_s: float = 0.0
+    busy_from_s: float = 0.0
+    rate: float = 1.0
+    bandwidth_cap_bytes_s: float = math.inf
+    decision_s: float = 0.0
+    moving_to: tuple[Core, ...] | None = None
     stopping: How | None = None
     giving_up: tuple[Outcome, str] | None = None  # how its requests end at the next safe point, and why
 
@@ -77,6 +88,8 @@ class Run:
         started_s: float,
         extra_dram_bytes: float,
         resumed: float,
+        bandwidth_cap_bytes_s: float,
+        decision_s: float,
     ) -> Run:
         """A run of an option that starts now; its beliefs are still to be filled in."""
         return cls(
@@ -97,9 +110,16 @@ class Run:
             resumed=resumed,
             next_block=option.first,
             core_names="+".join([str(core.index) for core in cores]),
+            bandwidth_cap_bytes_s=bandwidth_cap_bytes_s,
+            decision_s=decision_s,
         )
 
     @property
     def request(self) -> Request:
         """The first request of the batch."""
         return self.requests[0]
+
+    @property
+    def asked_bytes_s(self) -> float:
+        """The memory traffic per second that it asks for: what it wants, within its cap."""
+        return min(self.bandwidth_bytes_s, self.bandwidth_cap_bytes_s)

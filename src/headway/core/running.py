@@ -5,16 +5,21 @@ from __future__ import annotations
 from headway.core.protocols import Contention
 from headway.core.request import Request
 from headway.core.run import Run
+from headway.core.throttle import throttled
 
 
 class RunningSet(dict[int, Run]):
-    """Runs by their ids, in the order they started. Change it by `enter` and `leave` only."""
+    """Runs by their ids, in the order they started. Change it by `enter` and `leave` only.
 
-    __slots__ = ("_contention", "_of_request", "_rates")
+    `throttles` says whether runs may have bandwidth caps.
+    """
 
-    def __init__(self, contention: Contention) -> None:
+    __slots__ = ("_contention", "_of_request", "_rates", "_throttles")
+
+    def __init__(self, contention: Contention, *, throttles: bool) -> None:
         super().__init__()
         self._contention = contention
+        self._throttles = throttles
         self._of_request: dict[int, Run] = {}
         self._rates: dict[int, float] = {}  # empty after every change of the set
 
@@ -39,6 +44,16 @@ class RunningSet(dict[int, Run]):
     def rate(self, run: Run) -> float:
         """The share of its full speed that a run is believed to get among those that run now."""
         if not self._rates:
-            shares = self._contention.rates([other.bandwidth_bytes_s for other in self.values()])
-            self._rates = dict(zip(self, shares, strict=True))
+            self._rates = dict(zip(self, self._shares(), strict=True))
         return self._rates[run.id]
+
+    def recapped(self) -> None:
+        """A run's bandwidth cap has changed."""
+        self._rates.clear()
+
+    def _shares(self) -> list[float]:
+        if not self._throttles:
+            return self._contention.rates([run.bandwidth_bytes_s for run in self.values()])
+        capped = [throttled(run.bandwidth_bytes_s, run.bandwidth_cap_bytes_s) for run in self.values()]
+        shares = self._contention.rates([asked for asked, _ in capped])
+        return [share * left for share, (_, left) in zip(shares, capped, strict=True)]

@@ -70,13 +70,18 @@ class EngineView:
 
     @property
     def idle(self) -> Sequence[Core]:
-        """Cores without a run, by index."""
+        """Cores without a run, and not reserved for one that moves, by index."""
         return tuple(self._engine.idle)
 
     @property
     def running(self) -> Sequence[Run]:
         """Runs in the order they started."""
         return tuple(self._engine.running.values())
+
+    @property
+    def moving(self) -> Sequence[Request]:
+        """Requests between two runs: stopped by an Adjust, they wait for the last of their new cores."""
+        return tuple(self._engine.moves.waiting())
 
     def table(self, request: Request) -> CostTable:
         """The cost table of the request's model."""
@@ -100,9 +105,10 @@ class EngineView:
         return self._engine.estimator.table(request.model).remaining_s[request.next_block]
 
     def bandwidth_free(self) -> float:
-        """DRAM bytes per second that the running set does not ask for; negative if it asks for more."""
+        """DRAM bytes per second that the running set, within its caps, does not ask for; negative if it asks
+        for more."""
         engine = self._engine
-        asked = sum(run.bandwidth_bytes_s for run in engine.running.values())
+        asked = sum(run.asked_bytes_s for run in engine.running.values())
         return engine.device.dram_bandwidth_bytes_s - asked
 
     def memory_free(self, core: Core) -> float:

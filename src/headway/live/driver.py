@@ -20,7 +20,19 @@ from time import thread_time
 from typing import Any, Final
 
 from headway.core.engine import Engine
-from headway.core.messages import Arrive, Cancel, Command, Event, Reply, SafePoint, Start, Stop, Tick, WakeAt
+from headway.core.messages import (
+    Arrive,
+    Cancel,
+    Change,
+    Command,
+    Event,
+    Reply,
+    SafePoint,
+    Start,
+    Stop,
+    Tick,
+    WakeAt,
+)
 from headway.core.protocols import Executor, Skip, Source
 from headway.core.request import Request, State
 from headway.core.run import How, Outcome
@@ -196,6 +208,8 @@ class LiveDriver:
                 self._executor.start(command.run)
             elif isinstance(command, Stop):
                 self._executor.stop(command.run, command.how)
+            elif isinstance(command, Change):
+                raise AssertionError("lanes have no bandwidth caps")
             elif isinstance(command, WakeAt):
                 heappush(self._wakes, command.at_s)
             else:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from headway.core.messages import Decision
 from headway.core.protocols import Capability, View
 from headway.core.request import Request
-from headway.core.run import Run
+from headway.core.run import Outcome, Run
 
 
 class Policy:
@@ -28,3 +28,6 @@ class Policy:
 
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:
         """Called after each finished run; a policy that learns overrides it."""
+
+    def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
+        """Called for each request that is over, however it ended; for policies that keep notes."""

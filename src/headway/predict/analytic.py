@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from headway.core.block import Option
@@ -10,6 +11,7 @@ from headway.core.expectation import left_of, resumption
 from headway.core.messages import Dispatch
 from headway.core.protocols import Contention, CostTable, Estimate
 from headway.core.run import Run
+from headway.core.throttle import throttled
 
 
 class AnalyticEstimator:
@@ -59,12 +61,15 @@ class AnalyticEstimator:
             resumed, read_back_bytes = resumption(request, option, dispatch.cores)
             segments = self._tables[request.model].segments(option) if resumed else ()
             left = left_of(option, segments, resumed, extra + read_back_bytes, bandwidth)
-            rates = self._contention.rates([left.bandwidth_bytes_s, *demands])
-            share = bandwidth / (len(others) + 1)
+            cap = _cap_of(dispatch)
+            asked, slowed = throttled(left.bandwidth_bytes_s, cap)
+            rates = self._contention.rates([asked, *demands])
+            busy_s = left.busy_s / (rates[0] * slowed)
+            share = min(bandwidth / (len(others) + 1), cap)
             estimates.append(
                 Estimate(
-                    mean_s=left.fixed_s + left.busy_s / rates[0],
-                    upper_s=left.fixed_s + max(left.busy_s / rates[0], left.dram_bytes / share),
+                    mean_s=left.fixed_s + busy_s,
+                    upper_s=left.fixed_s + max(busy_s, left.dram_bytes / share),
                     source="analytic",
                     bandwidth_bytes_s=left.bandwidth_bytes_s,
                     dram_bytes=left.dram_bytes,
@@ -81,7 +86,14 @@ class AnalyticEstimator:
     def _ongoing(self, other: Run | Dispatch, now: float) -> tuple[float, float]:
         """The bytes per second that a co-runner asks for, and the seconds it still takes."""
         if isinstance(other, Run):
-            return other.bandwidth_bytes_s, max(0.0, other.expected_end_s - now)
+            return other.asked_bytes_s, max(0.0, other.expected_end_s - now)
         option = self.option(other)
         seconds = option.seconds(self._device.dram_bandwidth_bytes_s)
-        return (option.dram_bytes / seconds if seconds > 0.0 else 0.0), seconds
+        demand = option.dram_bytes / seconds if seconds > 0.0 else 0.0
+        asked, slowed = throttled(demand, _cap_of(other))
+        return asked, seconds / slowed
+
+
+def _cap_of(dispatch: Dispatch) -> float:
+    cap = dispatch.bandwidth_cap_bytes_s
+    return math.inf if cap is None else cap

@@ -16,6 +16,7 @@ from headway.core.device import Device
 from headway.core.engine import Engine
 from headway.core.messages import (
     Arrive,
+    Change,
     Command,
     Event,
     Reply,
@@ -133,6 +134,8 @@ class Simulation:
             self._truth.start(command.run, now)
         elif isinstance(command, Stop):
             self._truth.stop(command.run, command.how, now)
+        elif isinstance(command, Change):
+            self._truth.change(command.run)
         elif isinstance(command, WakeAt):
             self._push(max(command.at_s, now), _TICK, Tick(), 0)
         else:
