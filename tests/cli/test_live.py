@@ -84,7 +84,8 @@ def test_twin_predicts_runs_and_compares(headway):
 
 
 @pytest.mark.slow
-def test_a_simulation_from_the_profile_is_the_same_twice(headway):
+def test_a_simulation_from_the_profile_is_the_same_twice(headway, monkeypatch):
+    monkeypatch.setattr("headway.live.rehearsal.disturbance", lambda *_: "")
     scenario = write()
     headway("simulate", scenario, "--out", "first")
     headway("simulate", scenario, "--out", "second")
@@ -128,3 +129,16 @@ def test_damaged_overheads_are_measured_again_and_said(headway):
         code, _, _ = headway("simulate", scenario)
     assert code == 0
     assert json.loads(kept.read_text()).keys() == json.loads(whole).keys()
+
+
+@pytest.mark.slow
+def test_a_profile_taken_on_a_busy_machine_is_said_and_taken_again(headway, monkeypatch):
+    monkeypatch.setattr("headway.live.rehearsal.disturbance", lambda *_: "others played chess")
+    scenario = write()
+    code, _, err = headway("simulate", scenario)
+    assert code == 0
+    busy = "was profiled on a busy machine (others played chess)"
+    assert f"warning: kws_res8: {busy}; it will be measured again next time" in err
+    monkeypatch.setattr("headway.live.rehearsal.disturbance", lambda *_: "")
+    assert f"warning: kws_res8: {busy}; measured again\n" in headway("simulate", scenario)[2]
+    assert "busy" not in headway("simulate", scenario)[2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,9 +16,11 @@ from onnx import TensorProto, helper
 
 from headway.core.errors import HeadwayError
 from headway.live import cache as cache_module
+from headway.live import profiler, rehearsal
 from headway.live.cache import ProfileCache, cache_folder
 from headway.live.processors import available, machine, runtime
 from headway.live.profiler import Intake, take_in
+from headway.live.rehearsal import disturbance
 from headway.models import zoo
 from headway.models.even import BlockLimits
 from headway.models.profile import ModelProfile
@@ -24,6 +28,14 @@ from headway.models.profile import ModelProfile
 FINE = BlockLimits(target_s=0.3e-3, longest_s=0.6e-3, overhead_share=1.0)
 ONE = {1: available()[:1]}
 WIDTHS = {width: available()[:width] for width in range(1, min(2, len(available())) + 1)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def steady() -> Iterator[None]:
+    """A machine that counts as at rest, whatever else it does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headway.live.rehearsal.disturbance", lambda *_: "")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +75,8 @@ def test_every_block_was_measured_at_every_width_equally_often(intake: Intake) -
         assert counts.pop() >= 3
         assert all(seconds > 0.0 for seconds in profile.seconds(width))
         by_run = zip(*(block.seconds[width].samples_s for block in profile.blocks), strict=True)
-        chain_s = median(sum(run) for run in by_run)
-        share = chain_s / profile.whole_seconds[width].median_s - 1.0
-        assert profile.boundary_share[width] == pytest.approx(share)
+        pairs = zip(map(sum, by_run), profile.whole_seconds[width].samples_s, strict=True)
+        assert profile.boundary_share[width] == pytest.approx(median(c / w for c, w in pairs) - 1.0)
 
 
 def test_inputs_are_made_up_by_the_seed(model: onnx.ModelProto, intake: Intake) -> None:
@@ -103,6 +114,7 @@ def rewrite(path: Path, **changes: object) -> None:
     [
         ({"machine": "another one"}, "was profiled on another machine (another one); measured again"),
         ({"runtime": "onnxruntime 0.1"}, "was profiled with onnxruntime 0.1; measured again"),
+        ({"unsteady": "it shook"}, "was profiled on a busy machine (it shook); measured again"),
     ],
 )
 def test_a_stale_profile_is_noticed_and_said(
@@ -114,10 +126,45 @@ def test_a_stale_profile_is_noticed_and_said(
     rewrite(path, **changes)
     again = take_in(model, ONE, name="m", limits=FINE, cache=cache)
     assert not again.cached
-    assert again.profile.notes[0] == f"m: {said}"
+    assert again.said == (f"m: {said}",)
     third = take_in(model, ONE, name="m", limits=FINE, cache=cache)
     assert third.cached
-    assert not any("measured again" in note for note in third.profile.notes)
+    assert third.said == ()
+
+
+def test_a_busy_machine_is_noticed_by_lost_time_or_by_slow_runs() -> None:
+    assert disturbance([1.0, 1.1, 1.2], [1.0, 1.0, 1.1], 6.3) == ""
+    assert disturbance([1.0, 1.1, 1.2], [1.0, 1.0, 1.1], None) == ""
+    lost = disturbance([2.0, 2.0], [1.0, 1.0], 4.5)
+    assert lost == "other work had 25% of the processor's time"
+    slow = disturbance([1.0, 1.0], [1.0, 1.5, 1.6], None)
+    assert slow == "runs took 50% longer than the fastest of them"
+
+
+def shares(*wanted: float) -> Any:
+    """`measure` with these shares for the boundaries' cost, one after the other."""
+    left = iter(wanted)
+
+    def measured(*arguments: Any) -> rehearsal.Measurement:
+        share = next(left)
+        return replace(rehearsal.measure(*arguments), share=share, lowest_share=share)
+
+    return measured
+
+
+@pytest.mark.parametrize(("second", "fewer_win"), [(0.05, True), (0.2, False)])
+def test_longer_blocks_are_tried_where_boundaries_cost_too_much(
+    model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, second: float, fewer_win: bool
+) -> None:
+    limits = BlockLimits(target_s=0.3e-3, longest_s=5e-3, overhead_share=0.1)
+    monkeypatch.setattr(profiler, "measure", shares(0.0))
+    usual = take_in(model, ONE, limits=limits)
+    assert len(usual.split.blocks) > 2
+    monkeypatch.setattr(profiler, "measure", shares(0.11, second))
+    tried = take_in(model, ONE, limits=limits)
+    assert tried.profile.boundary_share == {1: second if fewer_win else 0.11}
+    assert (tried.profile.positions == ()) is fewer_win
+    assert len(tried.profile.blocks) == len(tried.split.blocks)
 
 
 def test_a_profile_of_other_blocks_is_not_used(model: onnx.ModelProto, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ assert _SPEC.loader is not None
 cuttable = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(cuttable)
 
-CHEAP = BoundaryCost(fixed_s=1e-6, tensor_s=0.0, byte_s=0.0, fetch_byte_s=0.0)
+CHEAP = BoundaryCost(fixed_s=1e-6, tensor_s=0.0, byte_s=0.0, copy_byte_s=0.0, fetch_byte_s=0.0)
 NOT_TO_THE_BIT = {
     # Cutting the original separates what ONNX Runtime would fuse, or compute in another precision or layout.
     ("half_precision", False),
@@ -113,6 +113,26 @@ def test_positions_that_are_no_cuts_are_refused() -> None:
             split(prepared, cuts)
     with pytest.raises(HeadwayError, match="increasing"):
         split(prepared, [2, 1])
+
+
+def test_cuts_lie_before_a_change_of_shape_which_copies_nothing_there() -> None:
+    """After it ONNX Runtime would copy the tensor into the boundary's buffer."""
+    shapes = cuttable.model(
+        [
+            cuttable.node("Relu", ["x"], ["a"]),
+            cuttable.node("Reshape", ["a", "flat"], ["b"]),
+            cuttable.node("Sigmoid", ["b"], ["y"]),
+        ],
+        [cuttable.info("x", [4, 64])],
+        [cuttable.info("y", [256])],
+        [numpy_helper.from_array(np.array([256]), "flat")],
+    )
+    prepared = prepare(shapes)
+    assert [node.op_type for node in prepared.graph.nodes] == ["Relu", "Reshape", "Sigmoid"]
+    copying = BoundaryCost(fixed_s=1e-6, tensor_s=0.0, byte_s=0.0, copy_byte_s=1e-9, fetch_byte_s=0.0)
+    limits = BlockLimits(target_s=1e-3, longest_s=1.5e-3, overhead_share=1.0)
+    for node_s in ((1e-3, 1e-9, 1e-3), (1e-3, 0.0, 1e-3)):
+        assert split(prepared, node_s=node_s, limits=limits, cost=copying).positions == (1,)
 
 
 def test_model_without_weights_cannot_be_split() -> None:

@@ -1,4 +1,7 @@
-"""Profiles kept between runs, by what was measured; those of another machine or runtime are not used."""
+"""Profiles kept between runs, by what was measured.
+
+Those of another machine or runtime are not used again, nor are those taken while the machine was busy.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class ProfileCache:
         return self.folder / f"{name}-{digest}.json"
 
     def find(self, model: str, identity: Sequence[object]) -> Found:
-        """The profile of a model, if it was measured here and with this runtime."""
+        """The profile of a model, if it was measured here, with this runtime, on a machine at rest."""
         path = self.path(model, identity)
         try:
             text = path.read_bytes()
@@ -66,6 +69,10 @@ class ProfileCache:
             )
         if profile.runtime != runtime():
             return Found(None, f"{model}: was profiled with {profile.runtime}; measured again")
+        if profile.unsteady:
+            return Found(
+                None, f"{model}: was profiled on a busy machine ({profile.unsteady}); measured again"
+            )
         return Found(profile, "")
 
     def keep(self, profile: ModelProfile, identity: Sequence[object]) -> None:

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from statistics import median
-from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Final
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
-from headway.core.device import Core
 from headway.core.errors import HeadwayError
-from headway.core.request import Request
 from headway.live.cache import ProfileCache
-from headway.live.executors.onnxruntime import OnnxRuntimeExecutor, ReplayInputs
 from headway.live.processors import machine, runtime
+from headway.live.rehearsal import ROUNDS, Rehearsals, measure
 from headway.models.boundary_cost import boundary_cost
 from headway.models.chain import SplitModel
 from headway.models.even import BlockLimits
 from headway.models.node_times import estimated_node_s
 from headway.models.prepared import PreparedModel, prepare
-from headway.models.profile import BlockProfile, ModelProfile, Timing
+from headway.models.profile import BlockProfile, ModelProfile
 from headway.models.sample_inputs import Inputs
 from headway.models.split import resplit, split
 
@@ -32,28 +30,20 @@ if TYPE_CHECKING:
 
     Source = str | os.PathLike[str] | ModelProto
 
-ROUNDS: Final = 3
-MOST_ROUNDS: Final = 20
-ROUNDS_S: Final = 0.1
-"""Short models are measured more often, for up to this long at each width."""
-
-_FIRST_RUNS: Final = 3
-
-_REST_S: Final = 1e-3
-_OTHER_BYTES: Final = 8 << 20  # more than a core's own caches hold
-
 
 @dataclass(frozen=True, eq=False)
 class Intake:
     """A model ready to run: its blocks, inputs made for it, and its profile.
 
-    `cached` tells that the profile was measured earlier.
+    `cached` tells that the profile was measured earlier; `said` is what a user should know of it: why it was
+    measured again, and that the machine was busy.
     """
 
     split: SplitModel
     inputs: Mapping[str, Any]
     profile: ModelProfile
     cached: bool
+    said: tuple[str, ...] = ()
 
 
 def take_in(
@@ -72,8 +62,9 @@ def take_in(
 
     Blocks are even at the smallest width, where they are longest. The first split goes by estimated times of
     nodes, and is measured once; the second goes by that. Its blocks and the whole model are then run in
-    turns, `rounds` times at each width, or more often if they are short. A ResNet-50 takes about a second
-    for one width, of which half is ONNX Runtime optimising it.
+    turns, `rounds` times at each width, or more often if they are short. If that shows the boundaries to cost
+    more than they may, longer blocks are measured too, and taken if they cost less. A ResNet-50 takes about
+    a second for one width: half of it are ten runs, and most of the rest is ONNX Runtime optimising it.
 
     Args:
         source: a file or a model in memory.
@@ -94,38 +85,31 @@ def take_in(
     known = name or prepared.name
     narrow = min(widths)
     identity = (prepared.content_hash, sorted((dims or {}).items()), limits or BlockLimits(), narrow)
-    notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
     if cache is not None:
-        found = cache.find(known, identity)
-        if found.profile is not None:
-            reused = _reuse(prepared, found.profile, widths)
+        known_profile, reason = cache.find(known, identity)
+        if known_profile is not None:
+            reused = _reuse(prepared, known_profile, widths)
             if reused is not None:
                 inputs = _runnable_inputs(reused, prepared, sample, seed)
-                return Intake(reused, inputs, found.profile, cached=True)
-        notes = (found.reason,) if found.reason else ()
-    prepared, first = _first_split(source, prepared, narrow, dims, limits, sample)
-    inputs = _runnable_inputs(first, prepared, sample, seed)
-    with _Rehearsals(first, widths[narrow], inputs) as rehearsals:
-        block_s = rehearsals.least(_FIRST_RUNS)
-    cost = boundary_cost(narrow)
-    chain = (
-        resplit(prepared, first, block_s, threads=narrow, limits=limits, cost=cost) if first.node_s else first
-    )
-    whole = split(prepared, ())
-    blocks: dict[int, list[Timing]] = {}
-    wholes: dict[int, Timing] = {}
-    shares: dict[int, float] = {}
-    private: dict[int, int | None] = {}
+                return Intake(reused, inputs, known_profile, cached=True)
+        said = (reason,) if reason else ()
+    first = _first_blocks(source, prepared, narrow, widths[narrow], dims, limits, sample, seed)
+    prepared, inputs = first.prepared, first.inputs
+    whole = split(prepared, (), verify=False)
+    chain = first.again(narrow, limits)
+    found = {narrow: measure(chain, whole, widths[narrow], inputs, rounds)}
+    wanted = limits or BlockLimits()
+    if found[narrow].lowest_share > wanted.overhead_share and wanted.target_s < wanted.longest_s:
+        # Boundaries cost more than they should, so that fewer blocks are worth a try.
+        fewer = first.again(narrow, replace(wanted, target_s=wanted.longest_s))
+        if len(fewer.blocks) < len(chain.blocks):
+            of_fewer = measure(fewer, whole, widths[narrow], inputs, rounds)
+            if of_fewer.share < found[narrow].share:
+                chain, found[narrow] = fewer, of_fewer
     for width, processors in sorted(widths.items()):
-        with (
-            _Rehearsals(chain, processors, inputs) as of_chain,
-            _Rehearsals(whole, processors, inputs) as of_whole,
-        ):
-            runs = _in_turns(of_chain, of_whole, rounds)
-            private[width] = of_chain.private_bytes
-        blocks[width] = [Timing.of(column) for column in zip(*(chain_s for chain_s, _ in runs), strict=True)]
-        wholes[width] = Timing.of(whole_s for _, whole_s in runs)
-        shares[width] = median(sum(chain_s) for chain_s, _ in runs) / wholes[width].median_s - 1.0
+        if width != narrow:
+            found[width] = measure(chain, whole, processors, inputs, rounds)
     profile = ModelProfile(
         model=known,
         content_hash=prepared.content_hash,
@@ -138,72 +122,104 @@ def take_in(
                 block.content_hash,
                 block.crossing_bytes,
                 block.ops,
-                {width: timings[block.index] for width, timings in blocks.items()},
+                {width: measured.blocks[block.index] for width, measured in found.items()},
             )
             for block in chain.blocks
         ),
-        whole_seconds=wholes,
-        boundary_share=shares,
-        private_bytes=private,
+        whole_seconds={width: measured.whole for width, measured in found.items()},
+        boundary_share={width: measured.share for width, measured in found.items()},
+        private_bytes={width: measured.private_bytes for width, measured in found.items()},
         intake_s=perf_counter() - started_s,
-        notes=(*notes, *chain.notes, *((chain.reason,) if chain.reason else ())),
+        notes=(*chain.notes, *((chain.reason,) if chain.reason else ())),
+        unsteady=next((measured.unsteady for measured in found.values() if measured.unsteady), ""),
     )
     if cache is not None:
-        cache.keep(replace(profile, notes=profile.notes[len(notes) :]), identity)
-    return Intake(chain, inputs, profile, cached=False)
+        cache.keep(profile, identity)
+    if profile.unsteady:
+        kept = "; it will be measured again next time" if cache is not None else ""
+        said += (f"{known}: was profiled on a busy machine ({profile.unsteady}){kept}",)
+    return Intake(chain, inputs, profile, cached=False, said=said)
 
 
-class _Rehearsals:
-    """One model's blocks run on the processors of one lane without an engine, opened by `with`."""
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first even blocks of a model, by estimated times, and what they took."""
 
-    def __init__(self, model: SplitModel, processors: Sequence[int], inputs: Inputs) -> None:
-        self._blocks = len(model.blocks)
-        self._cores = (Core.lane(0, len(processors)),)
-        self._executor = OnnxRuntimeExecutor({"": model}, [processors], ReplayInputs({"": inputs}))
+    prepared: PreparedModel
+    chain: SplitModel
+    inputs: Inputs
+    block_s: Sequence[float]
 
-    def __enter__(self) -> _Rehearsals:
-        self._executor.prepare("", self._cores)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._executor.close()
-
-    @property
-    def private_bytes(self) -> int | None:
-        return self._executor.private_bytes
-
-    def run(self) -> list[float]:
-        """Seconds of each block in one run."""
-        request = Request(0, "", 0, "", 0.0, 0.0, self._blocks, 0.0)
-        return self._executor.rehearse(request, self._cores)
-
-    def least(self, runs: int) -> list[float]:
-        """The least that each block takes in several runs, of which the first warms up."""
-        times = [self.run() for _ in range(runs)]
-        return [min(column) for column in zip(*times[1:], strict=True)]
+    def again(self, width: int, limits: BlockLimits | None) -> SplitModel:
+        """Even blocks by what the first ones took."""
+        if not self.chain.node_s:
+            return self.chain
+        return resplit(
+            self.prepared,
+            self.chain,
+            self.block_s,
+            threads=width,
+            limits=limits,
+            cost=boundary_cost(width),
+            verify=False,
+        )
 
 
-def _in_turns(chain: _Rehearsals, whole: _Rehearsals, rounds: int) -> list[tuple[list[float], float]]:
-    """Seconds of the blocks and of the whole, again and again, after a run of each to warm up.
+def _first_blocks(
+    source: Source,
+    prepared: PreparedModel,
+    width: int,
+    processors: Sequence[int],
+    dims: Mapping[str, int] | None,
+    limits: BlockLimits | None,
+    sample: Inputs | None,
+    seed: int,
+) -> _First:
+    """Even blocks by estimated times; of the original graph if those of the optimised one do not run."""
 
-    In turns, since the speed of a machine that others use drifts; and each after a rest and with caches full
-    of other things, since that is how requests find it: run again and again at once, a small model takes
-    two thirds of the time that it takes in service.
-    """
-    chain.run()
-    whole.run()
-    other = bytearray(_OTHER_BYTES)
+    def attempt(prepared: PreparedModel) -> _First:
+        try:
+            node_s = estimated_node_s(prepared, width)
+        except HeadwayError:
+            node_s = None  # the splitter measures it
+        chain = split(
+            prepared,
+            threads=width,
+            limits=limits,
+            node_s=node_s,
+            cost=boundary_cost(width),
+            sample=sample,
+            verify=False,
+        )
+        *others, last = _candidates(prepared, sample, seed)
+        for inputs in others:
+            with suppress(HeadwayError):
+                return _First(prepared, chain, inputs, _block_s(chain, processors, inputs))
+        return _First(prepared, chain, last, _block_s(chain, processors, last))
 
-    def seconds(of: _Rehearsals) -> list[float]:
-        sleep(_REST_S)
-        other[:] = other[::-1]
-        return of.run()
+    try:
+        return attempt(prepared)
+    except HeadwayError as error:
+        if not prepared.optimised:
+            raise
+        plain = prepare(source, dims={} if dims is None else dims, optimise=False, sample=sample)
+        note = f"the optimised graph cannot be cut, so the original is: {error}"
+        return attempt(replace(plain, notes=(*plain.notes, note)))
 
-    runs: list[tuple[list[float], float]] = []
-    started_s = perf_counter()
-    while len(runs) < rounds or (len(runs) < MOST_ROUNDS and perf_counter() - started_s < ROUNDS_S):
-        runs.append((seconds(chain), sum(seconds(whole))))
-    return runs
+
+def _block_s(chain: SplitModel, processors: Sequence[int], inputs: Inputs) -> list[float]:
+    """What each block takes, the first run not counted."""
+    with Rehearsals(chain, processors, inputs) as rehearsals:
+        rehearsals.run()
+        return rehearsals.run()
+
+
+def _candidates(prepared: PreparedModel, sample: Inputs | None, seed: int) -> list[Inputs]:
+    """Inputs to try: those that were given, else made-up ones, whose integers are 0 or else 1."""
+    if sample is not None:
+        return [sample]
+    has_integers = any("int" in value.dtype for value in prepared.inputs.values())
+    return [prepared.sample(seed, integer=integer) for integer in ((0, 1) if has_integers else (0,))]
 
 
 def _reuse(
@@ -221,47 +237,13 @@ def _reuse(
     return chain if made == [tuple(block.operators) for block in profile.blocks] else None
 
 
-def _first_split(
-    source: Source,
-    prepared: PreparedModel,
-    width: int,
-    dims: Mapping[str, int] | None,
-    limits: BlockLimits | None,
-    sample: Inputs | None,
-) -> tuple[PreparedModel, SplitModel]:
-    """Even blocks by estimated times; of the original graph if those of the optimised one are refused."""
-
-    def attempt(prepared: PreparedModel) -> SplitModel:
-        try:
-            node_s = estimated_node_s(prepared, width)
-        except HeadwayError:
-            node_s = None  # the splitter measures it
-        return split(
-            prepared, threads=width, limits=limits, node_s=node_s, cost=boundary_cost(width), sample=sample
-        )
-
-    try:
-        return prepared, attempt(prepared)
-    except HeadwayError as error:
-        if not prepared.optimised:
-            raise
-        plain = prepare(source, dims={} if dims is None else dims, optimise=False, sample=sample)
-        note = f"the optimised graph cannot be cut, so the original is: {error}"
-        plain = replace(plain, notes=(*plain.notes, note))
-        return plain, attempt(plain)
-
-
 def _runnable_inputs(
     chain: SplitModel, prepared: PreparedModel, sample: Inputs | None, seed: int
 ) -> Mapping[str, Any]:
-    """The inputs that were given, else made-up ones; their integers are 0, or 1 where 0 does not run."""
-    if sample is not None:
-        return sample
-    zeros = prepared.sample(seed)
-    if not any("int" in value.dtype for value in prepared.inputs.values()):
-        return zeros
-    try:
-        chain.run(zeros)
-    except HeadwayError:
-        return prepared.sample(seed, integer=1)
-    return zeros
+    """The first of the candidates that the chain runs on."""
+    *others, last = _candidates(prepared, sample, seed)
+    for inputs in others:
+        with suppress(HeadwayError):
+            chain.run(inputs)
+            return inputs
+    return last

@@ -17,6 +17,7 @@ _SMALL_ELEMENTS: Final = 1 << 10
 _LARGE_ELEMENTS: Final = 1 << 18
 _COLD_ELEMENTS: Final = 1 << 24  # 64 MiB, more than most last-level caches
 _ROUNDS: Final = 41
+_COPIES: Final = 9
 _PRODUCTS: Final = 8
 
 
@@ -24,17 +25,20 @@ _PRODUCTS: Final = 8
 class BoundaryCost:
     """Seconds of a boundary: a fixed part, a part for each tensor that crosses, and a part for each byte.
 
-    `fetch_byte_s` is what a byte takes from memory that is in no cache.
+    `copy_byte_s` is what a byte takes that has to be copied, `fetch_byte_s` what it takes from memory that is
+    in no cache.
     """
 
     fixed_s: float
     tensor_s: float
     byte_s: float
+    copy_byte_s: float
     fetch_byte_s: float
 
-    def overhead_s(self, crossing_bytes: int, tensors: int) -> float:
+    def overhead_s(self, crossing_bytes: int, tensors: int, copied_bytes: int = 0) -> float:
         """What a cut costs when the next block follows at once."""
-        return self.fixed_s + self.tensor_s * tensors + self.byte_s * crossing_bytes
+        parts = (self.tensor_s * tensors, self.byte_s * crossing_bytes, self.copy_byte_s * copied_bytes)
+        return self.fixed_s + sum(parts)
 
     def cold_s(self, crossing_bytes: int) -> float:
         """What comes on top when another model ran in between."""
@@ -57,8 +61,22 @@ def boundary_cost(threads: int = 1) -> BoundaryCost:
         fixed_s=0.8 * fixed,
         tensor_s=0.2 * fixed,
         byte_s=max(0.0, large - small) / (4 * (_LARGE_ELEMENTS - _SMALL_ELEMENTS)),
+        copy_byte_s=_copy_byte_s(),
         fetch_byte_s=_fetch_byte_s(),
     )
+
+
+def _copy_byte_s() -> float:
+    import numpy as np
+
+    source = np.ones(_LARGE_ELEMENTS, dtype=np.float32)
+    target = np.zeros_like(source)
+    times = []
+    for _ in range(_COPIES):
+        started = perf_counter()
+        np.copyto(target, source)
+        times.append(perf_counter() - started)
+    return min(times) / source.nbytes
 
 
 def _fetch_byte_s() -> float:

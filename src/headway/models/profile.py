@@ -64,6 +64,8 @@ class ModelProfile:
     a share of it (0.03: three percent; noise may make it negative). `private_bytes` is memory that the
     sessions of a width took for themselves, copies that prepacking makes included; None where the system
     does not tell. `intake_s` is what all of it took. `machine` and `runtime` say where the numbers hold.
+    `unsteady` says by what it showed that the machine was busy with other work meanwhile, if it was: such
+    times are too long, and worth measuring again.
     """
 
     model: str
@@ -77,6 +79,7 @@ class ModelProfile:
     private_bytes: Mapping[int, int | None]
     intake_s: float
     notes: tuple[str, ...] = ()
+    unsteady: str = ""
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headway.core.errors import HeadwayError
 from headway.models.block_sessions import BlockModel
@@ -31,6 +31,10 @@ from headway.models.value_types import ValueKind, ValueType
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+_VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators whose output is their input's memory under another shape, unless it has to lie in a buffer: cut
+after one, ONNX Runtime copies, cut before it, the next block does not."""
+
 
 def split(
     source: str | os.PathLike[str] | ModelProto | PreparedModel,
@@ -43,6 +47,7 @@ def split(
     cost: BoundaryCost | None = None,
     optimise: bool = True,
     sample: Inputs | None = None,
+    verify: bool = True,
 ) -> SplitModel:
     """Split a model into blocks: at the given cuts, or evenly.
 
@@ -58,6 +63,7 @@ def split(
         cost: of a boundary; measured by default.
         optimise: cut the graph as ONNX Runtime optimises it.
         sample: inputs for measuring; made up by default.
+        verify: open every block once, to see that ONNX Runtime takes it; who opens them anyway saves that.
 
     Raises:
         HeadwayError: a model that cannot be read or run, or positions that are not legal.
@@ -72,6 +78,8 @@ def split(
         prepared, times = _times(prepared, threads, sample) if node_s is None else (prepared, tuple(node_s))
         even = _even(prepared, times, limits, cost or boundary_cost(threads))
         chain = _chain(prepared, even.positions, times, even.reason)
+    if not verify:
+        return chain
     try:
         chain.open(threads).close()
     except HeadwayError as error:
@@ -94,6 +102,7 @@ def resplit(
     threads: int = 1,
     limits: BlockLimits | None = None,
     cost: BoundaryCost | None = None,
+    verify: bool = True,
 ) -> SplitModel:
     """Split evenly again, now with what the blocks of a first even split were measured to take.
 
@@ -104,6 +113,7 @@ def resplit(
         threads: with which they were measured.
         limits: as for `split`.
         cost: as for `split`.
+        verify: as for `split`.
 
     Raises:
         HeadwayError: `first` was split at given cuts, or the number of times does not fit it.
@@ -113,7 +123,7 @@ def resplit(
             f"{first.where}: split at given cuts, so its nodes have no times; accepted: an even split"
         )
     node_s = node_s_from_blocks(first.node_s, first.positions, block_s)
-    return split(prepared, node_s=node_s, threads=threads, limits=limits, cost=cost)
+    return split(prepared, node_s=node_s, threads=threads, limits=limits, cost=cost, verify=verify)
 
 
 def _times(
@@ -141,11 +151,24 @@ def _even(
     # A cut of unknown size counts as much as the widest one that is known, never as nothing.
     widest = max((cut.crossing_bytes or 0 for cut in prepared.cuts), default=0)
     sizes = [widest if cut.crossing_bytes is None else cut.crossing_bytes for cut in prepared.cuts]
-    priced = [
-        PricedCut(cut.position, cost.overhead_s(size, len(cut.tensors)), cost.cold_s(size))
-        for cut, size in zip(prepared.cuts, sizes, strict=True)
-    ]
+    views = _views(prepared)
+    priced = []
+    for cut, size in zip(prepared.cuts, sizes, strict=True):
+        copied = sum(prepared.sizes_bytes.get(name, widest) for name in cut.tensors if name in views)
+        overhead_s = cost.overhead_s(size, len(cut.tensors), copied)
+        priced.append(PricedCut(cut.position, overhead_s, cost.cold_s(size)))
     return even_blocks(node_s, priced, limits)
+
+
+def _views(prepared: PreparedModel) -> set[str]:
+    """Tensors that share another one's memory inside a session."""
+    graph = prepared.graph
+    return {
+        name
+        for node, made in zip(graph.nodes, graph.makes, strict=True)
+        if node.op_type in _VIEWS and node.domain in ("", "ai.onnx")
+        for name in made
+    }
 
 
 def _chain(

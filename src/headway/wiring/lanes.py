@@ -47,6 +47,11 @@ class Measured:
     overlap_w: float
     spread: tuple[float, ...]
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What a user should know of the profiles, such as that the machine was busy."""
+        return tuple(words for intake in self.intakes.values() for words in intake.said)
+
     def described(self) -> dict[str, Any]:
         """What a log carries of it: for every model the class and the seconds of each block on one lane."""
         narrow = len(self.lanes[0])

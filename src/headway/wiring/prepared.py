@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from math import isfinite
 from typing import Any
 
 from headway.config import Scenario, Tenant
+from headway.config.arrivals import After, Closed, Streams
+from headway.config.scenario import MOST_REQUESTS
+from headway.config.traces import Trace
 from headway.core.device import Device
 from headway.core.errors import HeadwayError
 from headway.core.messages import Reply
 from headway.core.protocols import Contention, CostTable
+from headway.cost.capacity import Demand, demand
 from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
 from headway.cost.table import Table, build_table
 from headway.models import Graph, at_width, load_model, merge
 from headway.models.reading import zoo_model
 from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
 from headway.wiring.lanes import Measured, Step, measure
-from headway.workload.arrivals import stream
+from headway.workload.draws import stream
+from headway.workload.rates import request_rates
 from headway.workload.sources import ScenarioSource, TenantLoad
+from headway.workload.traces import rows_taken, trace_times
 
 Answered = Callable[[Reply], None]
 """Called with every reply of a run."""
@@ -32,7 +38,8 @@ class Prepared:
 
     `tables` are keyed by the name under which the engine knows a model; `expected_requests` is how many
     arrivals there will be, or None where closed loops decide. `measured` is there on a device with lanes.
-    `warnings` are what was assumed about the scenario's model files: sizes, and costs of unknown operators.
+    `warnings` are what was assumed about the scenario's model files (sizes, and costs of unknown operators),
+    and what makes measured profiles doubtful.
     """
 
     scenario: Scenario
@@ -40,15 +47,14 @@ class Prepared:
     tables: Mapping[str, CostTable]
     loads: tuple[TenantLoad, ...]
     expected_requests: int | None
+    demand: Demand | None = None
+    streams: Streams | None = None
     measured: Measured | None = None
     warnings: tuple[str, ...] = ()
 
     def source(self) -> ScenarioSource:
         """A fresh source of the scenario's arrivals."""
-        scenario = self.scenario
-        return ScenarioSource(
-            self.loads, scenario.seed, duration_s=scenario.duration, count=scenario.requests
-        )
+        return _source(self.loads, self.streams, self.scenario)
 
     def contention(self) -> Contention:
         """What co-runners do to each other: they share memory bandwidth, or, on lanes, lose by overlap."""
@@ -89,7 +95,7 @@ class Prepared:
                 {
                     "name": load.tenant,
                     "model": load.model,
-                    "priority": load.priority,
+                    "priority": load.mean_priority,
                     "weight": load.weight,
                     "strict": load.strict,
                     "percentile": tenant.sla.percentile,
@@ -101,6 +107,7 @@ class Prepared:
             "warmup_s": scenario.warmup_end_s,
             "warmup_share": scenario.warmup.share,
             "duration_s": scenario.duration,
+            **({} if self.demand is None else {"demand": asdict(self.demand)}),
         }
 
 
@@ -117,7 +124,7 @@ def prepare(scenario: Scenario, on_step: Step | None = None, *, fresh: bool = Fa
     models = {model_key(tenant): position for position, tenant in reversed(list(enumerate(scenario.tenants)))}
     if device.has_lanes:
         measured = measure(scenario, device, models, say, fresh=fresh)
-        tables, isolated_s = measured.tables, measured.isolated_s
+        tables, isolated_s, assumed = measured.tables, measured.isolated_s, measured.said
     else:
         measured = None
         graphs = {key: _read(scenario, position, say) for key, position in models.items()}
@@ -130,10 +137,19 @@ def prepare(scenario: Scenario, on_step: Step | None = None, *, fresh: bool = Fa
         tables = {key: _price(scenario, models[key], graph, device, say) for key, graph in graphs.items()}
         isolated_s = {key: table.remaining_s[0] for key, table in tables.items()}
     loads = tuple(
-        TenantLoad.of(tenant, key, tables[key].blocks, isolated_s[key])
-        for tenant, key in ((tenant, model_key(tenant)) for tenant in scenario.tenants)
+        TenantLoad.of(
+            tenant,
+            model_key(tenant),
+            tables[model_key(tenant)].blocks,
+            isolated_s[model_key(tenant)],
+            scenario.arrivals_of(tenant),
+        )
+        for tenant in scenario.tenants
     )
-    return Prepared(scenario, device, tables, loads, _expected(loads, scenario), measured, assumed)
+    assumed += _check_traces(scenario, loads)
+    loads, streams, offered = _at_load(scenario, device, tables, loads)
+    expected = _source(loads, streams, scenario).expected()
+    return Prepared(scenario, device, tables, loads, expected, offered, streams, measured, assumed)
 
 
 def model_key(tenant: Tenant) -> str:
@@ -176,13 +192,48 @@ def _price(scenario: Scenario, position: int, graph: Graph, device: Device, say:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 
 
-def _expected(loads: tuple[TenantLoad, ...], scenario: Scenario) -> int | None:
-    """How many requests will arrive; None where closed loops decide."""
-    from headway.config.arrivals import Closed
+def _check_traces(scenario: Scenario, loads: Sequence[TenantLoad]) -> tuple[str, ...]:
+    """Read every trace, and say which of its rows no tenant or several take."""
+    traces: list[Trace] = []
+    for position, load in enumerate(loads):
+        if isinstance(load.arrivals, Trace):
+            try:
+                trace_times(load.arrivals, scenario.seed, load.tenant)
+            except HeadwayError as error:
+                raise HeadwayError(f"{scenario.where('tenants', position, 'arrivals')}: {error}") from None
+            traces.append(load.arrivals)
+    return tuple(f"{scenario.where('tenants')}: {warning}" for warning in rows_taken(traces))
 
-    if scenario.requests is not None:
-        return scenario.requests
+
+def _at_load(
+    scenario: Scenario, device: Device, tables: Mapping[str, CostTable], loads: tuple[TenantLoad, ...]
+) -> tuple[tuple[TenantLoad, ...], Streams, Demand | None]:
+    """The tenants' arrivals and streams at the scenario's load, and what they ask of the device."""
+    streams = scenario.streams or Streams()
     if any(isinstance(load.arrivals, Closed) for load in loads):
-        return None
-    source = ScenarioSource(loads, scenario.seed, duration_s=scenario.duration)
-    return sum(1 for _ in source.first())
+        return loads, streams, None
+    try:
+        rates = request_rates(loads, streams)
+    except HeadwayError as error:
+        raise HeadwayError(f"{scenario.where('tenants')}: {error}") from None
+    offered = demand([(tables[load.model], rates[load.tenant]) for load in loads], device)
+    if scenario.offered_load is None:
+        return loads, streams, offered
+    factor = scenario.offered_load / offered.load
+    roots = sum(rates[load.tenant] for load in loads if not isinstance(load.arrivals, After))
+    if scenario.duration is not None and scenario.duration * roots * factor > MOST_REQUESTS:
+        raise HeadwayError(
+            f"{scenario.where('duration')}: about {scenario.duration * roots * factor:.3g} requests would arrive at"
+            f" load {scenario.offered_load:g}; at most {MOST_REQUESTS} are accepted: shorten it or lower the load"
+        )
+    return (
+        tuple(load.faster(factor) for load in loads),
+        streams.faster(factor),
+        Demand(offered.cores * factor, offered.bandwidth * factor),
+    )
+
+
+def _source(loads: Sequence[TenantLoad], streams: Streams | None, scenario: Scenario) -> ScenarioSource:
+    return ScenarioSource(
+        loads, scenario.seed, duration_s=scenario.duration, count=scenario.requests, streams=streams
+    )
