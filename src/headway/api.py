@@ -1,4 +1,4 @@
-"""The functions behind `headway.simulate`, `compare` and `build_table`, for scripts and notebooks."""
+"""The functions behind `headway.simulate`, `compare`, `run`, `twin` and `build_table`, for scripts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from headway.record.metrics import Summary, summarise
 
 if TYPE_CHECKING:
     from headway.cost import Table
+    from headway.live.report import LiveReport
     from headway.record.outputs import OutputPaths
     from headway.record.table import Fitted
+    from headway.record.twin import TwinReport
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +46,39 @@ class Result:
         from headway.record.table import tenants
 
         return _text(tenants(self.summary))
+
+
+@dataclass(frozen=True, repr=False)
+class LiveResult(Result):
+    """What one policy achieved for real. `report` says what the driver took and how well it kept time."""
+
+    report: LiveReport
+
+
+@dataclass(frozen=True, repr=False)
+class TwinResult:
+    """A prediction beside live repeats of the same arrivals. Printed, it is a table."""
+
+    predicted: Result
+    repeats: tuple[LiveResult, ...]
+    report: TwinReport
+
+    def write(self, directory: str | Path) -> OutputPaths:
+        """Write twin.json, results.json, one report over all, and timelines into a directory."""
+        from headway.record.outputs import write_outputs
+        from headway.record.twin import write_twin
+
+        folder = Path(directory)
+        logs = {"predicted": self.predicted.log}
+        logs |= {f"measured-{number}": result.log for number, result in enumerate(self.repeats, 1)}
+        written = write_outputs(folder, logs)
+        write_twin(folder / "twin.json", self.report)
+        return written
+
+    def __repr__(self) -> str:
+        from headway.record.table import twin
+
+        return _text(twin(self.report))
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +131,43 @@ def compare(scenario: Scenario | str | Path, policies: Sequence[str]) -> Compari
     if isinstance(policies, str) or not policies:
         raise HeadwayError(f"policies: found {policies!r}; accepted: a list of names of policies")
     return _compared(given, policies)
+
+
+def run(scenario: Scenario | str | Path, policy: str | None = None) -> LiveResult:
+    """Run a scenario's models for real on this machine's lanes, by default under the scenario's own policy.
+
+    Models are split and measured first, or their profiles taken from the cache. What makes a profile doubtful
+    is said in a UserWarning. In the main thread Ctrl-C ends arrivals, lets what runs finish and returns
+    what there is. Raises HeadwayError for a mistake in the scenario, an unknown policy, and hardware other
+    than lanes of this machine.
+    """
+    prepared, name = _for_real(scenario, policy)
+    live = wiring.run(prepared, name)
+    return LiveResult(name, live.log, live.report)
+
+
+def twin(scenario: Scenario | str | Path, policy: str | None = None, repeats: int = 3) -> TwinResult:
+    """Predict a scenario by simulation, run it for real that often, and compare the two.
+
+    Raises HeadwayError as `run` does, and for fewer than one repeat.
+    """
+    if repeats < 1:
+        raise HeadwayError(f"repeats: found {repeats!r}; accepted: whole numbers from 1 on")
+    prepared, name = _for_real(scenario, policy)
+    found = wiring.twin(prepared, name, repeats)
+    lives = tuple(LiveResult(name, live.log, live.report) for live in found.repeats)
+    return TwinResult(Result(name, found.predicted), lives, found.report)
+
+
+def _for_real(scenario: Scenario | str | Path, policy: str | None) -> tuple[wiring.Prepared, str]:
+    given = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    name = policy or given.policy
+    wiring.require_policies([name])
+    wiring.require_lanes(given)
+    prepared = wiring.prepare(given, fresh=True)
+    for warning in prepared.warnings:
+        warnings.warn(warning, stacklevel=3)
+    return prepared, name
 
 
 def _compared(scenario: Scenario, policies: Sequence[str]) -> Comparison:

@@ -1,6 +1,6 @@
 """The composition root: from a scenario to a wired engine, driver, policy and estimator."""
 
-from headway.wiring.live import LiveRun, run
+from headway.wiring.live import LiveRun, require_lanes, run
 from headway.wiring.prepared import Answered, Prepared, prepare, price
 from headway.wiring.simulated import compare, known_policies, require_policies, simulate
 from headway.wiring.twin import Twin, twin
@@ -14,6 +14,7 @@ __all__ = [
     "known_policies",
     "prepare",
     "price",
+    "require_lanes",
     "require_policies",
     "run",
     "simulate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.config import LaneHardware
+from headway.config import LaneHardware, Scenario
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
 from headway.core.protocols import Capability, Executor
@@ -38,12 +38,9 @@ def run(
     hardware is not this machine's lanes.
     """
     chosen = make(policy)
+    require_lanes(prepared.scenario)
     measured = prepared.measured
-    if measured is None:
-        raise HeadwayError(
-            f"{prepared.scenario.where('hardware')}: {prepared.device.name!r} is an accelerator and can only"
-            " be simulated; accepted: lanes of this machine, such as the preset cpu-lanes"
-        )
+    assert measured is not None
     metadata = prepared.metadata(policy)
     sink = MemoryLog(metadata) if out is None else ArrowLog(out, metadata)
     rule = prepared.contention()
@@ -67,6 +64,16 @@ def run(
         return LiveRun(read_log(sink.directory), report)
     finally:
         executor.close()
+
+
+def require_lanes(scenario: Scenario) -> None:
+    """Raise HeadwayError if a scenario's hardware is not lanes of this machine."""
+    hardware = scenario.hardware
+    if not isinstance(hardware, LaneHardware):
+        raise HeadwayError(
+            f"{scenario.where('hardware')}: {scenario.device().name!r} is an accelerator and can only"
+            " be simulated; accepted: lanes of this machine, such as the preset cpu-lanes"
+        )
 
 
 def _executor(measured: Measured, *, isolated: bool) -> Executor:
