@@ -15,7 +15,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.api import Comparison, Result, build_table, compare, simulate
+    from headway.api import (
+        Comparison,
+        LiveResult,
+        Result,
+        TwinResult,
+        build_table,
+        compare,
+        run,
+        simulate,
+        twin,
+    )
     from headway.config import Scenario, load_hardware
     from headway.core.block import Mode
     from headway.core.errors import HeadwayError
@@ -33,18 +43,22 @@ __all__ = [
     "Drop",
     "HeadwayError",
     "How",
+    "LiveResult",
     "Mode",
     "Policy",
     "Preempt",
     "Result",
     "Scenario",
+    "TwinResult",
     "Wake",
     "build_table",
     "compare",
     "load_hardware",
     "load_model",
     "policy",
+    "run",
     "simulate",
+    "twin",
 ]
 
 _HOMES = {
@@ -55,18 +69,22 @@ _HOMES = {
     "Drop": "headway.core.messages",
     "HeadwayError": "headway.core.errors",
     "How": "headway.core.run",
+    "LiveResult": "headway.api",
     "Mode": "headway.core.block",
     "Policy": "headway.policies",
     "Preempt": "headway.core.messages",
     "Result": "headway.api",
     "Scenario": "headway.config",
+    "TwinResult": "headway.api",
     "Wake": "headway.core.messages",
     "build_table": "headway.api",
     "compare": "headway.api",
     "load_hardware": "headway.config",
     "load_model": "headway.models",
     "policy": "headway.policies",
+    "run": "headway.api",
     "simulate": "headway.api",
+    "twin": "headway.api",
 }
 
 
