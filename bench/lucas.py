@@ -2,7 +2,7 @@
 
 Each cell is a suite of models with equal rates on a preset with a DRAM bandwidth, an offered load and an
 SLA in multiples of the isolated latency. Load 1 is the capacity of the tighter of cores and bandwidth,
-layer by layer with nothing kept in SRAM. The policies meet the same arrivals and the same noise. Prints a
+as `headway.cost.capacity` has it. The policies meet the same arrivals and the same noise. Prints a
 markdown table of mean SLA satisfaction over the seeds.
 
     .venv/bin/python bench/lucas.py [--requests 400] [--seeds 101,102,103]
@@ -64,20 +64,21 @@ CELLS = (
 )
 
 
-def scenario(cell: Cell, requests: int, seed: int, rate: float) -> Scenario:
-    """The cell with every model arriving at one rate."""
+def scenario(cell: Cell, requests: int, seed: int) -> Scenario:
+    """The cell with every model arriving at one rate, together the cell's load."""
     return Scenario.from_mapping(
         {
             "name": cell.suite,
             "seed": seed,
             "hardware": {"preset": cell.hardware, "dram": {"bandwidth": f"{cell.bandwidth_gb_s} GB/s"}},
             "requests": requests,
+            "load": cell.load,
             "tenants": [
                 {
                     "name": model.replace("_", "-"),
                     "model": model,
                     "sla": {"isolated": cell.sla_isolated},
-                    "arrivals": {"process": "poisson", "rate": f"{rate} /s"},
+                    "arrivals": {"process": "poisson", "rate": "1 /s"},
                 }
                 for model in SUITES[cell.suite]
             ],
@@ -87,14 +88,9 @@ def scenario(cell: Cell, requests: int, seed: int, rate: float) -> Scenario:
 
 def prepare(cell: Cell, requests: int, seed: int) -> tuple[wiring.Prepared, bool]:
     """The cell at its load, and whether bandwidth rather than the cores limits it."""
-    probe = wiring.prepare(scenario(cell, 1, seed, 1.0))
-    tables = probe.tables.values()
-    compute_s = sum(min(option.compute_s for option in row) for table in tables for row in table.serial)
-    dram_bytes = sum(min(option.dram_bytes for option in row) for table in tables for row in table.serial)
-    on_cores_s = compute_s / len(probe.device.cores)
-    on_memory_s = dram_bytes / probe.device.dram_bandwidth_bytes_s
-    rate = cell.load / max(on_cores_s, on_memory_s)
-    return wiring.prepare(scenario(cell, requests, seed, rate)), on_memory_s > on_cores_s
+    prepared = wiring.prepare(scenario(cell, requests, seed))
+    assert prepared.demand is not None
+    return prepared, prepared.demand.memory_bound
 
 
 def measure(cell: Cell, requests: int, seed: int) -> tuple[bool, dict[str, float]]:

@@ -152,7 +152,7 @@ class Suite(Strict):
         """
         axes = self._labels()
         chosen = [name for name, labels in axes.items() if len(labels) > 1] or ["models"]
-        cells = []
+        cells: list[Cell] = []
         for point in product(*(range(len(labels)) for labels in axes.values())):
             at = dict(zip(axes, point, strict=True))
             parts = [_part(axis, axes[axis][at[axis]]) for axis in chosen]

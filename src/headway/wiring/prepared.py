@@ -221,10 +221,10 @@ def _at_load(
         return loads, streams, offered
     factor = scenario.offered_load / offered.load
     roots = sum(rates[load.tenant] for load in loads if not isinstance(load.arrivals, After))
-    if scenario.duration is not None and scenario.duration * roots * factor > MOST_REQUESTS:
+    if (scenario.duration or 0.0) * roots * factor > MOST_REQUESTS:
         raise HeadwayError(
-            f"{scenario.where('duration')}: about {scenario.duration * roots * factor:.3g} requests would arrive at"
-            f" load {scenario.offered_load:g}; at most {MOST_REQUESTS} are accepted: shorten it or lower the load"
+            f"{scenario.where('duration')}: at load {scenario.offered_load:g} over {MOST_REQUESTS} requests"
+            " would arrive; accepted: a shorter time or a lower load"
         )
     return (
         tuple(load.faster(factor) for load in loads),

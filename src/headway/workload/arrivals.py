@@ -6,33 +6,30 @@ another use of randomness shifts nothing, and every policy meets the same arriva
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.config.arrivals import Closed, Mmpp, OpenArrivals, Periodic, Poisson, Uniform
-
-CHUNK = 1024  # draws made at once; the times do not depend on it
+from headway.config.arrivals import Closed, Mmpp, OpenArrivals, Periodic, Poisson, RandomArrivals, Uniform
+from headway.config.traces import Trace
+from headway.workload.draws import CHUNK, stream
+from headway.workload.traces import trace_times
 
 Times = NDArray[np.float64]
 
 
-def stream(seed: int, *names: str | int) -> np.random.Generator:
-    """The random generator that belongs to a seed and a sequence of names, on every machine the same."""
-    text = "\x1f".join([str(seed), *(f"{type(name).__name__}:{name}" for name in names)])
-    digest = hashlib.sha256(text.encode()).digest()
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(int.from_bytes(digest, "big"))))
-
-
 def arrival_times(process: OpenArrivals, seed: int, tenant: str) -> Iterator[float]:
-    """Endless arrival times in seconds, in order, for a process that does not react to replies."""
+    """Arrival times in seconds, in order, for a process that does not react to replies; endless but for
+    traces."""
+    if isinstance(process, Trace):
+        yield from trace_times(process, seed, tenant).tolist()
+        return
     for chunk in _chunks(process, seed, tenant):
         yield from chunk.tolist()
 
 
-def _chunks(process: OpenArrivals, seed: int, tenant: str) -> Iterator[Times]:
+def _chunks(process: RandomArrivals, seed: int, tenant: str) -> Iterator[Times]:
     draws = stream(seed, "arrivals", tenant)
     match process:
         case Poisson():
