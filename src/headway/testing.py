@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headway.core.block import Mode, Option, Segment
+from headway.core.decision_time import DecisionCharge
 from headway.core.device import Core, Dataflow, Device, Link
 from headway.core.engine import Engine
 from headway.core.messages import Arrive, Reply
@@ -237,11 +238,13 @@ def play(
     *,
     contention: Contention | None = None,
     noise: Mapping[int, Sequence[float]] | None = None,
+    charge: DecisionCharge | None = None,
 ) -> Rows:
-    """Simulate requests under a policy and return the log; `noise` has factors per block by request id."""
+    """Simulate requests under a policy and return the log; `noise` has factors per block by request id,
+    `charge` is what decisions take in virtual time."""
     rule = contention or MaxMinFair(device.dram_bandwidth_bytes_s)
     rows = Rows()
-    engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, rows)
+    engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, rows, charge=charge)
     factors = noise or {}
     simulation = Simulation(
         engine, Listed(requests), device, tables, rule, lambda r: factors.get(r.id, (1.0,) * r.blocks)

@@ -72,7 +72,7 @@ def preempt(request, how=How.DRAIN):
 
 def drop(request):
     def step(view):
-        everyone = [*view.ready, *view.moving, *(run.request for run in view.running)]
+        everyone = [*view.ready, *(run.request for run in (*view.moving, *view.running))]
         return [Drop(each, "no hope") for each in everyone if each.id == request]
 
     return step
@@ -132,7 +132,9 @@ def test_a_request_waits_for_the_last_of_its_cores_and_holds_the_others():
         t0=start(0, 0),
         t1=start(1, 1),
         t1_5=both(preempt(1), adjust(0, 0, 1)),
-        t2_5=lambda view: seen.append((view.moving[0].state, len(view.running), list(view.ready))) or [],
+        t2_5=lambda view: (
+            seen.append((view.moving[0].request.state, len(view.running), list(view.ready))) or []
+        ),
         t3=start(1, 2),
     )
     seen = []

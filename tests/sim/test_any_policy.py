@@ -1,6 +1,7 @@
 """What must hold whatever a policy does: with one that does anything it may, on made-up and on real costs."""
 
 import dataclasses
+import math
 import random
 from collections import Counter
 
@@ -9,7 +10,7 @@ import pytest
 from headway.config import load_hardware
 from headway.core.block import Mode
 from headway.core.engine import Engine
-from headway.core.messages import Dispatch, Drop, Preempt, Wake
+from headway.core.messages import Adjust, Dispatch, Drop, Preempt, Wake
 from headway.core.protocols import Capability
 from headway.core.run import How
 from headway.cost.contention import MaxMinFair, Proportional
@@ -35,8 +36,44 @@ def cores_of(kinds, idle, kind_of):
     return tuple(chosen)
 
 
+class Free:
+    """Which cores can be promised to whom, as an answer unfolds."""
+
+    def __init__(self, view, idle):
+        self.idle = list(idle)
+        self.going = {run: run.moving_to for run in (*view.running, *view.moving) if run.moving_to}
+        self.stopping = {run for run in view.running if run.stopping is not None}
+
+    def moving_to(self, run):
+        return self.going.get(run)
+
+    def stops(self, run):
+        self._stay(run)
+        self.stopping.add(run)
+
+    def moves(self, run, cores):
+        if not self.moving_to(run) and set(cores) == set(run.cores):
+            return
+        self._stay(run)
+        self.going[run] = cores
+        self.stopping.add(run)
+        self.idle = [core for core in self.idle if core not in cores]
+
+    def able(self, run, view):
+        promised = {core for other, cores in self.going.items() if other is not run for core in cores}
+        given_up = [core for other in view.running if other in self.stopping for core in other.cores]
+        mine = [*run.cores, *(self.moving_to(run) or ())]
+        return list(dict.fromkeys(core for core in (*self.idle, *mine, *given_up) if core not in promised))
+
+    def _stay(self, run):
+        busy = {core for other in self.stopping | set(self.going) for core in other.cores}
+        back = self.going.pop(run, ())
+        self.idle += [core for core in back if core not in busy and core not in self.idle]
+
+
 class RandomPolicy(Policy):
-    """Starts, resumes, stops and drops at random, in all modes; `step_s` is about how often it wakes."""
+    """Starts, resumes, stops, moves, throttles and drops at random, in all modes; `step_s` is about how often
+    it wakes."""
 
     needs = frozenset(Capability)
 
@@ -61,16 +98,50 @@ class RandomPolicy(Policy):
                 self.did[dispatch.mode.value] += 1
                 idle = [core for core in idle if core not in dispatch.cores]
                 yield dispatch
+        free = Free(view, idle)
         for run in view.running:
             fate = draw.random()
             if fate < 0.15:
                 how = draw.choice(list(How))
                 self.did[how.value] += run.stopping is None
+                free.stops(run)
                 yield Preempt(run, how)
             elif fate < 0.17:
                 self.did["drop running"] += 1
+                free.stops(run)
                 yield Drop(run.request, "while it ran")
+            elif fate < 0.25:
+                self.did["cap"] += 1
+                most = view.device.dram_bandwidth_bytes_s
+                yield Adjust(run, bandwidth_cap_bytes_s=draw.choice([0.1 * most, 0.6 * most, math.inf]))
+            elif fate < 0.6:
+                cores = self.elsewhere(run, view, free)
+                if cores:
+                    self.did["move"] += 1
+                    free.moves(run, cores)
+                    yield Adjust(run, cores)
+        for run in view.moving:
+            self.did["wait for cores"] += 1
+            if draw.random() < 0.05:
+                self.did["drop moving"] += 1
+                yield Drop(run.request, "between two runs")
         yield Wake(view.now + self.step_s * draw.choice([0.02, 0.2, 1.0]))
+
+    def elsewhere(self, run, view, free):
+        """Cores that a run can move to, or None."""
+        if run.stopping is not None and not free.moving_to(run):
+            return None
+        able = free.able(run, view)
+        cores = tuple(self.random.sample(able, self.random.randint(1, min(3, len(able)))))
+        first, kind_of = run.segments[run.segment].end_block, view.device.kind_of
+        kinds = tuple(kind_of[core.index] for core in cores)
+        mode = Mode.SERIAL if len(cores) == 1 else Mode.SPLIT
+        try:
+            if first < run.blocks.stop:
+                view.table(run.request).option(mode, first, run.blocks.stop, kinds)
+        except ValueError:
+            return None
+        return cores
 
     def resume(self, request, idle):
         """Go on where a stopped run left off, more often than not."""
@@ -118,9 +189,12 @@ def simulate(policy, device, tables, requests, *, noise=None, rule=None):
     rule = rule or MaxMinFair(bandwidth)
     engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, sink)
     factors = noise or {}
+    policy.engine = engine
     Simulation(
         engine, Listed(requests), device, tables, rule, lambda r: factors.get(r.id, (1.0,) * r.blocks)
     ).run()
+    assert engine.idle == list(device.cores)  # whatever was reserved was given back
+    assert not engine.moves
     return sink.table()
 
 

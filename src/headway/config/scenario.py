@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, model_validator
 
 from headway.config.arrivals import After, AnyArrivals, Closed, MocaStream, RandomArrivals, Streams
+from headway.config.decision_time import DecisionTime
 from headway.config.hardware import AnyHardware, check_hardware, hardware_document
 from headway.config.overrides import merged, with_changes
 from headway.config.quantities import Duration, closest
@@ -88,6 +89,9 @@ class Scenario(Strict):
         ),
     ] = "max-min"
     noise: Noise = Noise()
+    decision_time: Annotated[
+        DecisionTime, Field(description="What a decision takes in the simulator; by default no time.")
+    ] = DecisionTime()
     tenants: Annotated[tuple[Tenant, ...], Field(strict=False, json_schema_extra={"minItems": 1})]
 
     _origin: _Origin = PrivateAttr(default=_Origin())

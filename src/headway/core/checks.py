@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from headway.core.block import Mode, Option
 from headway.core.device import Core
 from headway.core.messages import Adjust, Decision, Dispatch, Drop, Preempt, Wake
+from headway.core.moves import mode_on
 from headway.core.protocols import Capability
 from headway.core.request import Request, State
 from headway.core.run import How, Run
@@ -145,11 +146,6 @@ def _check_moved(engine: Engine, run: Run, cores: tuple[Core, ...]) -> None:
         engine.estimator.option(Dispatch(run.requests, range(first, run.blocks.stop), cores, mode))
     except ValueError as error:
         raise BadDecision(f"moves run {run.id} where it cannot run: {error}") from error
-
-
-def mode_on(cores: tuple[Core, ...]) -> Mode:
-    """How a request that moves goes on there."""
-    return Mode.SERIAL if len(cores) == 1 else Mode.SPLIT
 
 
 def _check_cap(engine: Engine, cap_bytes_s: object, doing: str) -> None:

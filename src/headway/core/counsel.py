@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.core.checks import PolicyError, PolicyFailed, answer_of, check_key
+from headway.core.decision_time import DecisionTimes
 from headway.core.fallback import Faults
 from headway.core.messages import Decision
 from headway.core.protocols import Policy
@@ -21,18 +22,24 @@ class Counsel:
     """A policy behind a guard: whatever it raises becomes a PolicyError that says where.
 
     With `forgiving`, failures of `key`, `on_finish` and `on_gone` are counted in `faults` instead, and the
-    deadline stands in as key.
+    deadline stands in as key. `times` records how long decisions take.
     """
 
-    def __init__(self, policy: Policy, *, forgiving: bool) -> None:
+    def __init__(self, policy: Policy, times: DecisionTimes | None, *, forgiving: bool) -> None:
         self.policy = policy
+        self.times = times
         self.forgiving = forgiving
         self.faults = Faults()
 
     def answer(self, engine: Engine) -> list[Decision]:
         """All decisions of the policy. Raises PolicyError if it fails, or gives no answer."""
         try:
-            return answer_of(engine)
+            if self.times is None:
+                return answer_of(engine)
+            begin_s = self.times.clock()
+            answer = answer_of(engine)
+            self.times.seconds.append(self.times.clock() - begin_s)
+            return answer
         except PolicyError:
             raise
         except _RAISED as error:

@@ -6,10 +6,10 @@ carries out its commands; the policy sees its state through a View and answers w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from contextlib import suppress
 
+from headway.core.beginning import begin
 from headway.core.block import Option
 from headway.core.checks import (
     BadDecision,
@@ -19,12 +19,12 @@ from headway.core.checks import (
     check_drop,
     check_preempt,
     check_wake,
-    mode_on,
 )
 from headway.core.counsel import Counsel
-from headway.core.device import Core, Device
+from headway.core.decision_time import DecisionCharge, DecisionTimes
+from headway.core.device import Device
 from headway.core.errors import HeadwayError
-from headway.core.expectation import expect_anew, expect_first, expect_next, left_behind, left_of, resumption
+from headway.core.expectation import expect_anew, expect_next, left_behind
 from headway.core.fallback import earliest_deadline
 from headway.core.journal import Journal
 from headway.core.messages import (
@@ -48,7 +48,7 @@ from headway.core.messages import (
     Wake,
     WakeAt,
 )
-from headway.core.moves import Move, Moves
+from headway.core.moves import Moves
 from headway.core.protocols import Capability, Contention, Estimator, Policy, Sink
 from headway.core.request import Request, State
 from headway.core.residency import Ledger
@@ -79,6 +79,10 @@ class Engine:
     `forgiving` a policy's exception and a bad decision are counted in `faults` instead, and for that one
     time earliest deadline decides. Times are seconds; they must not decrease from call to call.
 
+    With `charge` each decision takes time: the runs that it starts hold their cores from now on and begin to
+    work that much later, whereas stops, drops and adjustments take effect at once, and decisions do not wait
+    for each other. `decision_times` records how long the policy really took.
+
     Raises HeadwayError for a policy that needs what the device cannot do: lanes are not throttled.
     """
 
@@ -91,6 +95,8 @@ class Engine:
         sink: Sink,
         *,
         forgiving: bool = False,
+        charge: DecisionCharge | None = None,
+        decision_times: DecisionTimes | None = None,
     ) -> None:
         if device.has_lanes and Capability.THROTTLE in policy.needs:
             raise HeadwayError(
@@ -105,13 +111,14 @@ class Engine:
         self.ledger = Ledger(device)
         self._queue = ReadyQueue()
         self.ready = self._queue.requests
-        self.idle: list[Core] = list(device.cores)
+        self.moves = Moves(device.cores)
+        self.idle = self.moves.idle
         self.running = RunningSet(contention, throttles=Capability.THROTTLE in policy.needs)
-        self.moves = Moves()
         self.requests: dict[int, Request] = {}
         self.decisions = 0
+        self._charge = charge
         self._decision_s = 0.0
-        self._counsel = Counsel(policy, forgiving=forgiving)
+        self._counsel = Counsel(policy, decision_times, forgiving=forgiving)
         self.faults = self._counsel.faults
         self._next_run_id = 0
         self._alarms = Alarms()
@@ -143,8 +150,8 @@ class Engine:
                 self._on_failed(event)
                 consult = True
         if self.moves:
-            for move in self.moves.complete():
-                self._go_on(move)
+            for dispatch in self.moves.take_complete():
+                self._start(dispatch, self.estimator.option(dispatch), 0.0)
         if consult and (self.ready or self.running):
             self._consult()
         return self._commands
@@ -191,7 +198,7 @@ class Engine:
         run = self.running[event.run_id]
         self.journal.progressed(run, event.last, self.now)
         self.journal.finished(run, self.now)
-        self._stay(run)
+        self.moves.end(run.request)
         self._release(run, run.blocks.stop, event.last.unspent_bytes)
         self._counsel.finished(run, self)
         for request in run.requests:
@@ -204,7 +211,7 @@ class Engine:
     def _on_failed(self, event: Failed) -> None:
         run = self.running[event.run_id]
         self.journal.stopped(run, "failed", self.now)
-        self._stay(run)
+        self.moves.end(run.request)
         self._release(run, None)
         for request in run.requests:
             self._reply(request, Outcome.FAILED, event.cause)
@@ -244,15 +251,10 @@ class Engine:
     def _release(self, run: Run, end_block: int | None, unspent_bytes: float = 0.0) -> None:
         """Free a run's cores; `end_block` is given if it ended at a block's end: its output may stay."""
         self.running.leave(run)
-        self._free(run.cores)
+        self.moves.free(run.cores)
         if end_block is not None:
             table = self.estimator.table(run.request.model)
             self.ledger.end(run.request, table, end_block, run.cores, unspent_bytes)
-
-    def _free(self, cores: Iterable[Core]) -> None:
-        """Nobody runs on these cores any more: they are kept for whom they are promised to, or idle."""
-        self.idle.extend([core for core in cores if not self.moves.keep(core)] if self.moves else cores)
-        self.idle.sort(key=_core_index)
 
     def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:
         request.to(_END_STATE[outcome], self.now)
@@ -263,14 +265,12 @@ class Engine:
 
     def _give_up(self, request: Request, outcome: Outcome, reason: str) -> None:
         run = self.running.of(request)
+        self.moves.end(request)
         if run is None:
-            if request.state is State.MOVING:
-                self._free(self.moves.take_back(request))
-            else:
+            if request.state is State.READY:
                 self._queue.remove(request)
             self._reply(request, outcome, reason)
             return
-        self._stay(run)
         run.giving_up = (outcome, reason)
         self._stop(run, How.SPILL)
 
@@ -298,6 +298,8 @@ class Engine:
 
     def _consult(self) -> None:
         self.decisions += 1
+        if self._charge is not None:
+            self._decision_s = self._charge.seconds(len(self.ready), len(self.idle))
         try:
             self._apply(self._counsel.answer(self))
         except PolicyError as error:
@@ -320,7 +322,7 @@ class Engine:
                 self._adjust(decision)
             elif isinstance(decision, Preempt):
                 check_preempt(self, decision)
-                self._stay(decision.run)
+                self.moves.end(decision.run.request)
                 self._stop(decision.run, decision.how)
             elif isinstance(decision, Drop):
                 check_drop(self, decision)
@@ -340,32 +342,9 @@ class Engine:
 
     def _start(self, dispatch: Dispatch, option: Option, decision_s: float) -> None:
         """Start a run on cores that are in nobody's hands."""
-        request, cores, cap_bytes_s = dispatch.requests[0], dispatch.cores, dispatch.bandwidth_cap_bytes_s
-        table = self.estimator.table(request.model)
-        extra = self.ledger.extra_bytes(request, table, option.first, option.mode, cores)
-        resumed, read_back_bytes = resumption(request, option, cores)
-        extra += read_back_bytes
-        request.partial = None
-        request.to(State.RUNNING, self.now)
-        run = Run.of(
-            self._next_run_id,
-            dispatch.requests,
-            option,
-            cores,
-            started_s=self.now,
-            extra_dram_bytes=extra,
-            resumed=resumed,
-            bandwidth_cap_bytes_s=math.inf if cap_bytes_s is None else cap_bytes_s,
-            decision_s=decision_s,
-        )
+        dispatch.requests[0].to(State.RUNNING, self.now)
+        run = begin(self, self._next_run_id, dispatch, option, decision_s)
         self._next_run_id += 1
-        segments = table.segments(option)
-        bandwidth = self.device.dram_bandwidth_bytes_s
-        left = left_of(option, segments, resumed, extra, bandwidth)
-        run.bandwidth_bytes_s = left.bandwidth_bytes_s
-        self.running.enter(run)
-        expect_first(run, segments, left, bandwidth, self.running.rate(run), self.now)
-        self.ledger.begin(cores)
         self.journal.started(run, self.now)
         self._commands.append(Start(run))
 
@@ -377,34 +356,6 @@ class Engine:
             expect_anew(run, self.running.rate(run), self.now)
             self._commands.append(Change(run))
         if cores is not None and (run.moving_to is not None or set(cores) != set(run.cores)):
-            self._move(run, cores)
-
-    def _move(self, run: Run, cores: tuple[Core, ...]) -> None:
-        """Let a run stop at its next block end, and its request go on with the rest of the range there."""
-        self._stay(run)
-        kept = {core.index for core in cores if core in self.idle}
-        self.idle[:] = [core for core in self.idle if core.index not in kept]
-        self.moves.add(run, cores, kept)
-        run.moving_to = cores
-        if run.stopping is None:
-            self._stop(run, How.DRAIN)
-
-    def _stay(self, run: Run) -> None:
-        """A run moves nowhere, or not any more: what was kept for it is idle."""
-        if run.moving_to is not None:
-            run.moving_to = None
-            self._free(self.moves.take_back(run.request))
-
-    def _go_on(self, move: Move) -> None:
-        """A request that moves has all its cores."""
-        self.moves.take_back(move.request)
-        request, run = move.request, move.run
-        blocks = range(request.next_block, run.blocks.stop)
-        dispatch = Dispatch(
-            (request,), blocks, move.cores, mode_on(move.cores), (), None, run.bandwidth_cap_bytes_s
-        )
-        self._start(dispatch, self.estimator.option(dispatch), 0.0)
-
-
-def _core_index(core: Core) -> int:
-    return core.index
+            self.moves.begin(run, cores)
+            if run.stopping is None:
+                self._stop(run, How.DRAIN)

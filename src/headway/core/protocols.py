@@ -253,8 +253,8 @@ class View(Protocol):
         ...
 
     @property
-    def moving(self) -> Sequence[Request]:
-        """Requests between two runs: stopped by an Adjust, they wait for the last of their new cores."""
+    def moving(self) -> Sequence[Run]:
+        """Runs that an Adjust has stopped and whose requests wait for the last of their `moving_to`."""
         ...
 
     def table(self, request: Request) -> CostTable:

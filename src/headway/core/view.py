@@ -79,8 +79,8 @@ class EngineView:
         return tuple(self._engine.running.values())
 
     @property
-    def moving(self) -> Sequence[Request]:
-        """Requests between two runs: stopped by an Adjust, they wait for the last of their new cores."""
+    def moving(self) -> Sequence[Run]:
+        """Runs that an Adjust has stopped and whose requests wait for the last of their `moving_to`."""
         return tuple(self._engine.moves.waiting())
 
     def table(self, request: Request) -> CostTable:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from headway.core.checks import PolicyError
+from headway.core.decision_time import DecisionTimes
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
 from headway.policies import describe, make, names
@@ -17,11 +19,16 @@ from headway.wiring.prepared import Answered, Prepared
 
 
 def simulate(
-    prepared: Prepared, policy: str, out: Path | None = None, on_reply: Answered | None = None
+    prepared: Prepared,
+    policy: str,
+    out: Path | None = None,
+    on_reply: Answered | None = None,
+    decision_times: DecisionTimes | None = None,
 ) -> LogTable:
     """Simulate a prepared scenario under one policy and return its log.
 
-    With `out` the log is also written there, as segments. Raises HeadwayError for an unknown policy, and for
+    With `out` the log is also written there, as segments. `decision_times` records what the policy's
+    decisions really take, which has no part in the log. Raises HeadwayError for an unknown policy, and for
     one that fails, with its cause; the log then holds what happened until then.
     """
     chosen = make(policy)
@@ -29,7 +36,13 @@ def simulate(
     sink = MemoryLog(metadata) if out is None else ArrowLog(out, metadata)
     rule = prepared.contention()
     engine = Engine(
-        prepared.device, chosen, AnalyticEstimator(prepared.device, prepared.tables, rule), rule, sink
+        prepared.device,
+        chosen,
+        AnalyticEstimator(prepared.device, prepared.tables, rule),
+        rule,
+        sink,
+        charge=prepared.scenario.decision_time.charge(),
+        decision_times=decision_times,
     )
     simulation = Simulation(
         engine, prepared.source(), prepared.device, prepared.tables, rule, prepared.noise(), on_reply
@@ -46,12 +59,22 @@ def simulate(
 
 
 def compare(
-    prepared: Prepared, policies: Sequence[str], out: Path | None = None, on_reply: Answered | None = None
+    prepared: Prepared,
+    policies: Sequence[str],
+    out: Path | None = None,
+    on_reply: Answered | None = None,
+    decision_times: Mapping[str, DecisionTimes] = MappingProxyType({}),
 ) -> dict[str, LogTable]:
-    """Simulate the same arrivals and the same noise under several policies."""
+    """Simulate the same arrivals and the same noise under several policies.
+
+    `decision_times` has a recorder for each policy whose decisions are timed.
+    """
     require_policies(policies)
     folders = policy_folders(out, policies) if out is not None else {}
-    return {name: simulate(prepared, name, folders.get(name), on_reply) for name in policies}
+    return {
+        name: simulate(prepared, name, folders.get(name), on_reply, decision_times.get(name))
+        for name in policies
+    }
 
 
 def known_policies() -> dict[str, str]:

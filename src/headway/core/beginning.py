@@ -1,0 +1,47 @@
+"""How a run begins."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from headway.core.block import Option
+from headway.core.expectation import expect_first, left_of, resumption
+from headway.core.messages import Dispatch
+from headway.core.run import Run
+
+if TYPE_CHECKING:
+    from headway.core.engine import Engine
+
+
+def begin(engine: Engine, run_id: int, dispatch: Dispatch, option: Option, decision_s: float) -> Run:
+    """Enter the run of a dispatch among those that run, with what is believed of it.
+
+    It resumes what a stopped run of its request left behind, or discards that, and takes what lies in the
+    SRAM of its cores. `decision_s` passes before it begins to work.
+    """
+    request, cores, cap_bytes_s = dispatch.requests[0], dispatch.cores, dispatch.bandwidth_cap_bytes_s
+    table = engine.estimator.table(request.model)
+    extra = engine.ledger.extra_bytes(request, table, option.first, option.mode, cores)
+    resumed, read_back_bytes = resumption(request, option, cores)
+    extra += read_back_bytes
+    request.partial = None
+    run = Run.of(
+        run_id,
+        dispatch.requests,
+        option,
+        cores,
+        started_s=engine.now,
+        extra_dram_bytes=extra,
+        resumed=resumed,
+        bandwidth_cap_bytes_s=math.inf if cap_bytes_s is None else cap_bytes_s,
+        decision_s=decision_s,
+    )
+    segments = table.segments(option)
+    bandwidth = engine.device.dram_bandwidth_bytes_s
+    left = left_of(option, segments, resumed, extra, bandwidth)
+    run.bandwidth_bytes_s = left.bandwidth_bytes_s
+    engine.running.enter(run)
+    expect_first(run, segments, left, bandwidth, engine.running.rate(run), engine.now)
+    engine.ledger.begin(cores)
+    return run
