@@ -3,7 +3,9 @@
 Each model runs whole (one ONNX Runtime session, its own optimisations, bound buffers) and as chains of 2,
 4, 8 and 16 blocks and of blocks of the default size, in turns, so that drift of the machine meets all
 alike. Reported is the median over rounds of the ratio of a chain's time to the whole's in the same round.
-All sessions have the same number of threads, spinning off.
+All sessions have the same number of threads, spinning off, and threads stay on processors of their own, as
+they do on lanes: the caller's on the first, each session's others on the next. With `--unpinned` the system
+places them, and often wakes the threads of two sessions on one processor.
 
     python bench/split.py --threads 2 --seconds 5 --models resnet50,bert_base
 """
@@ -15,7 +17,7 @@ import datetime
 import gc
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -25,6 +27,7 @@ import numpy as np
 import onnxruntime
 
 from headway.core.errors import HeadwayError
+from headway.live.processors import available, staying_on
 from headway.models import zoo
 from headway.models.boundary_cost import boundary_cost
 from headway.models.even import BlockLimits
@@ -49,6 +52,12 @@ def processor() -> str:
     return names[0] if names else platform.processor()
 
 
+def places(threads: int, pinned: bool) -> tuple[Sequence[int], Sequence[int]]:
+    """Processors of the caller's thread, and of a session's others; none where the system shall choose."""
+    there = available()[:threads]
+    return (there[:1], there[1:]) if pinned else ((), ())
+
+
 def whole_run(prepared: PreparedModel, inputs: dict[str, Any], threads: int) -> Callable[[], None]:
     """A call that runs the whole model once on bound buffers."""
     session = prepared.whole.open(SessionSettings(threads=threads))
@@ -68,8 +77,8 @@ def whole_run(prepared: PreparedModel, inputs: dict[str, Any], threads: int) -> 
     return run
 
 
-def measure(name: str, threads: int, seconds: float, seed: int) -> dict[str, Any]:
-    """Ratios of all chains of one model."""
+def measure(name: str, threads: int, seconds: float, seed: int, others: Sequence[int]) -> dict[str, Any]:
+    """Ratios of all chains of one model; `others` are the processors of the sessions' own threads."""
     prepared = prepare(zoo.build(name, seed=seed))
     inputs = prepared.sample(seed)
     node_s = profiled_node_s(prepared, threads, inputs=inputs)
@@ -80,10 +89,10 @@ def measure(name: str, threads: int, seconds: float, seed: int) -> dict[str, Any
         chains[str(count)] = split(prepared, node_s=node_s, threads=threads, limits=limits)
     chains["default"] = split(prepared, node_s=node_s, threads=threads)
     checked = recompose(chains["default"], inputs, threads=threads)
-    runs: dict[str, Callable[[], None]] = {"whole": whole_run(prepared, inputs, threads)}
-    opened = {}
+    with staying_on(others):
+        runs: dict[str, Callable[[], None]] = {"whole": whole_run(prepared, inputs, threads)}
+        opened = {label: chain.open(threads) for label, chain in chains.items()}
     for label, chain in chains.items():
-        opened[label] = chain.open(threads)
         buffers = chain.bind(inputs)
         runs[label] = lambda sessions=opened[label], buffers=buffers: sessions.run(buffers)
     for run in runs.values():
@@ -121,11 +130,22 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of every session")
     parser.add_argument("--seconds", type=float, default=4.0, help="of measuring for each model")
     parser.add_argument("--seed", type=int, default=0, help="of weights and inputs")
+    parser.add_argument("--unpinned", action="store_true", help="let the system place threads")
     options = parser.parse_args()
     names = options.models.split(",") if options.models else list(zoo.names())
+    own, others = places(options.threads, not options.unpinned)
+    if own and len(own) + len(others) < options.threads:
+        raise SystemExit(f"--threads {options.threads}: this process may use {len(available())} processors")
     boundary_cost(options.threads)
+    with staying_on(own):
+        report(options, names, others)
+
+
+def report(options: argparse.Namespace, names: Sequence[str], others: Sequence[int]) -> None:
+    """Measure all models and print the table."""
     print(
-        f"{processor()}, {os.cpu_count()} cores, {options.threads} threads a session; "
+        f"{processor()}, {os.cpu_count()} cores, {options.threads} threads a session, "
+        f"{'unpinned' if options.unpinned else 'pinned'}; "
         f"ONNX Runtime {onnxruntime.__version__}; seed {options.seed}; {datetime.date.today().isoformat()}\n"
     )
     print("Ratio of a chain's time to the whole model's; blocks in brackets where not as many as asked.\n")
@@ -136,7 +156,7 @@ def main() -> None:
     defaults = []
     for name in names:
         try:
-            found = measure(name, options.threads, options.seconds, options.seed)
+            found = measure(name, options.threads, options.seconds, options.seed, others)
         except HeadwayError as error:
             raise SystemExit(str(error)) from error
         cells = [name, f"{found['whole_ms']:.2f}"]
