@@ -1,31 +1,39 @@
 """What a run costs in Lucas's eyes: time, area and bandwidth, priced by what is scarce.
 
 Notation of the reconstruction (docs/lucas.md): rho is the bandwidth asked for over what there is, psi
-its price, q the scarcity of cores, u the urgency of the request, A the core-time area of a candidate and
-Ref what its blocks would cost now run plainly, each on its best core.
+its price, q the scarcity of cores, u the urgency of the request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import isfinite
 
 from headway.core.block import Mode, Option
 from headway.core.device import Core
 from headway.core.expectation import resumption
-from headway.core.protocols import CostTable, View
+from headway.core.protocols import View
 from headway.core.request import Request
-
-GAMMA = 1.5
-"""Area guard: a run on one core may take this many times the plain core-time."""
+from headway.policies.lucas_menu import GAMMA, Menu, Priced, Prices, level_of
 
 GAMMA_PIPELINE_SCARCE = 1.2
-"""The same for pipelines once half as many requests wait as cores are idle."""
-
-WORTHWHILE = 0.95
-"""Fusion must move less than this share of the plain run's bytes."""
+"""Area guard for pipelines once half as many requests wait as cores are idle."""
 
 HURRY = 2.0
 """A request with more laxity than this many times its remaining work leaves several cores to others."""
+
+Choice = tuple[Option, tuple[Core, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Regards:
+    """What the price regards: the area guard, the memory bandwidth, and the layers that await execution."""
+
+    guard: bool = True
+    bandwidth: bool = True
+    waiting: bool = True
 
 
 class Pressure:
@@ -33,164 +41,221 @@ class Pressure:
 
     __slots__ = (
         "_demand",
+        "_launched",
+        "_next_free_s",
         "_ready",
         "_running",
+        "_view",
         "bandwidth",
-        "fair_share",
+        "free",
+        "guard",
+        "holding",
         "idle",
-        "next_free_s",
+        "level",
+        "pipelines_allowed",
         "psi",
         "q",
+        "regards",
     )
 
-    def __init__(self, view: View) -> None:
-        self.bandwidth = view.device.dram_bandwidth_bytes_s
-        self._demand = self.bandwidth - view.bandwidth_free()
+    def __init__(self, view: View, regards: Regards) -> None:
+        device, idle = view.device, view.idle
+        self.bandwidth = device.dram_bandwidth_bytes_s
+        self.regards = regards
+        self.free: list[list[Core]] = [[] for _ in device.kinds]
+        self.holding: list[Core] = []
+        for core in idle:
+            self.free[device.kind_of[core.index]].append(core)
+            if view.memory_free(core) < core.sram_bytes:
+                self.holding.append(core)
+        self._view = view
+        self._demand = self.bandwidth - view.bandwidth_free() if isfinite(self.bandwidth) else 0.0
         self._running = len(view.running)
         self._ready = len(view.ready)
-        self.next_free_s = [float("inf")] * len(view.device.kinds)
-        for run in view.running:
-            for core in run.cores:
-                kind = view.device.kind_of[core.index]
-                self.next_free_s[kind] = min(self.next_free_s[kind], run.expected_end_s - view.now)
-        self._update(len(view.idle))
+        self._launched: list[tuple[Option, float]] = []
+        self._next_free_s: list[float] | None = None
+        self._update(len(idle))
 
-    def launch(self, option: Option, idle: int) -> None:
-        """A run was launched; `idle` cores are left."""
+    def launch(self, option: Option, cores: Sequence[Core]) -> None:
+        """A run is launched on idle cores."""
         seconds = option.seconds(self.bandwidth)
-        for kind in option.kinds:
-            self.next_free_s[kind] = min(self.next_free_s[kind], seconds)
+        for kind, core in zip(option.kinds, cores, strict=True):
+            self.free[kind].remove(core)
+            if core in self.holding:
+                self.holding.remove(core)
+        self._launched.append((option, seconds))
+        self._next_free_s = None
         self._demand += option.dram_bytes / seconds if seconds > 0.0 else 0.0
         self._running += 1
         self._ready -= 1
-        self._update(idle)
+        self._update(self.idle - len(cores))
 
     @property
-    def pipelines_allowed(self) -> bool:
-        """Several cores for one request only when cores are not short of work."""
-        return self._ready <= self.idle
+    def next_free_s(self) -> list[float]:
+        """By kind of core, seconds until the first of those that run is believed to come free."""
+        if self._next_free_s is None:
+            view, now = self._view, self._view.now
+            self._next_free_s = [float("inf")] * len(view.device.kinds)
+            for run in view.running:
+                left_s = run.expected_end_s - now
+                for core in run.cores:
+                    kind = view.device.kind_of[core.index]
+                    if left_s < self._next_free_s[kind]:
+                        self._next_free_s[kind] = left_s
+            for option, seconds in self._launched:
+                for kind in option.kinds:
+                    self._next_free_s[kind] = min(self._next_free_s[kind], seconds)
+        return self._next_free_s
+
+    def cores_for(self, option: Option) -> tuple[Core, ...]:
+        """Idle cores of the kinds that an option needs, the first of each kind first; () if there are too
+        few."""
+        left = [iter(free) for free in self.free]
+        cores = tuple([core for kind in option.kinds for core in islice(left[kind], 1)])
+        return cores if len(cores) == len(option.kinds) else ()
 
     def _update(self, idle: int) -> None:
-        self.idle = idle
-        self.fair_share = max(self.bandwidth - self._demand, self.bandwidth / (self._running + 1))
-        rho = self._demand / self.bandwidth
-        self.psi = min(1.0, max(0.0, (rho - 0.5) / 0.5))
-        self.q = min(1.0, max(0, self._ready - 1) / max(1, idle - 1))
+        self.idle, ready = idle, self._ready
+        self.pipelines_allowed = ready <= idle if self.regards.waiting else idle > 1
+        """Several cores for one request only when cores are not short of work."""
+        self.q = 0.0
+        if ready > 1 and self.regards.waiting:
+            self.q = 1.0 if ready >= idle else (ready - 1) / (idle - 1)
+        self.level, self.psi = 0, 0.0
+        if self.regards.bandwidth:
+            bandwidth, demand = self.bandwidth, self._demand
+            left, equal = bandwidth - demand, bandwidth / (self._running + 1)
+            self.level = level_of(left if left > equal else equal, bandwidth)
+            if demand > 0.5 * bandwidth:
+                self.psi = min(1.0, 2.0 * demand / bandwidth - 1.0)
 
 
 def cheapest(
     request: Request,
-    candidates: Iterable[Option],
+    menu: Menu,
+    pressure: Pressure,
     *,
     laxity_s: float,
     remaining_s: float,
-    blocking_s: float | None,
-    idle: list[Core],
-    pressure: Pressure,
+    blocking_s: float,
     view: View,
-) -> tuple[Option, tuple[Core, ...]] | None:
-    """The candidate of least priced cost per unit of plain work, with its cores; None if none is worth it.
+) -> Choice | None:
+    """The run of least priced cost per unit of plain work, with its cores; None if none is worth it.
 
     `laxity_s` and `remaining_s` are the request's. `blocking_s` is the least laxity of the other savable
-    requests (None if there is none): a candidate whose safe points lie further apart pays for the
-    difference. Ties go to fewer cores, then fewer blocks, then the earlier candidate.
+    requests (inf if there is none): a run whose safe points lie further apart pays for the difference.
+    Runs within the area guard come first; one beyond it is taken only if waiting for the right core would
+    make the request late. Ties go to fewer cores, then fewer blocks, then the earlier kind.
     """
-    table, kind_of = view.table(request), view.device.kind_of
-    by_kind: dict[int, list[Core]] = {}
-    for core in idle:
-        by_kind.setdefault(kind_of[core.index], []).append(core)
-    share, q = pressure.fair_share, pressure.q
-    plain = _PlainRun(table, request.next_block, share)
-    costs = table.serial_s[request.next_block]
-    patience_s = pressure.next_free_s[costs.index(min(costs))]
+    block, prices = request.next_block, menu.prices(pressure.level)
     urgency = 1.0 if laxity_s <= 0.0 else min(1.0, 0.5 * remaining_s / laxity_s)
-    best: tuple[float, int, int] | None = None
-    found: tuple[Option, tuple[Core, ...]] | None = None
-    for option in candidates:
-        cores = fits_idle(option, by_kind, request, view)
-        if cores is None:
+    special = _special(request, menu, prices, pressure, view)
+    guard = pressure.regards.guard
+    found = _on_one_core(special, prices, block, pressure, guard, urgency, blocking_s)
+    if pressure.pipelines_allowed and pressure.idle > 1 and laxity_s <= HURRY * remaining_s:
+        hurried = 0.0 <= laxity_s <= remaining_s
+        found = _on_several(found, special, prices, block, pressure, hurried, urgency, blocking_s)
+    if found is None and guard and laxity_s >= 0.0:
+        costs = menu.serial_s[block]
+        if laxity_s < pressure.next_free_s[costs.index(min(costs))]:
+            found = _on_one_core(special, prices, block, pressure, False, urgency, blocking_s)
+    return None if found is None else (found[1], found[2])
+
+
+_Found = tuple[float, Option, tuple[Core, ...]]
+_Special = Sequence[tuple[Priced, tuple[Core, ...]]]
+
+
+def _on_one_core(
+    special: _Special,
+    prices: Prices,
+    block: int,
+    pressure: Pressure,
+    guard: bool,
+    urgency: float,
+    blocking_s: float,
+) -> _Found | None:
+    """The cheapest run on one idle core."""
+    weight, psi = 1.0 + urgency + pressure.q, pressure.psi
+    best, option, cores = float("inf"), None, ()
+    for kind, free in enumerate(pressure.free):
+        if not free:
             continue
-        width = len(cores)
-        if width > 1 and laxity_s > HURRY * remaining_s:
+        offers = prices.offers(block, kind)
+        for time, traffic, step_s, one, candidate in offers.guarded if guard else offers.free:
+            cost = weight * time + psi * traffic
+            if step_s > blocking_s:
+                cost += (step_s - blocking_s) * one
+            if cost < best:
+                best, option, cores = cost, candidate, (free[0],)
+    for run, run_cores in special:
+        if len(run_cores) == 1 and (run.time <= GAMMA or not guard):
+            cost = weight * run.time + psi * run.traffic + max(0.0, run.step_s - blocking_s) * run.one
+            if cost <= best:
+                best, option, cores = cost, run.option, run_cores
+    return None if option is None else (best, option, cores)
+
+
+def _on_several(
+    found: _Found | None,
+    special: _Special,
+    prices: Prices,
+    block: int,
+    pressure: Pressure,
+    hurried: bool,
+    urgency: float,
+    blocking_s: float,
+) -> _Found | None:
+    """The cheapest pipeline over idle cores, if cheaper than what was found on one core."""
+    q, psi = pressure.q, pressure.psi
+    best = float("inf") if found is None else found[0]
+    for needed, width, saving, hurrying in prices.groups(block):
+        if any(len(pressure.free[kind]) < count for kind, count in needed):
             continue
-        resumed, extra_bytes = resumption(request, option, cores)
-        left = 1.0 - resumed
-        if option.mode is Mode.SERIAL:
-            extra_bytes += view.extra_dram_bytes(request, option.first, option.mode, cores)
-        seconds = option.fixed_s + max(
-            option.compute_s * left, (option.dram_bytes * left + extra_bytes) / share
-        )
-        area = width * seconds
-        plain_s = plain.until(option.end)
-        base = GAMMA if width == 1 or q < 0.5 else GAMMA_PIPELINE_SCARCE
-        if area > max(base, base + (width - base) * max(0.0, 1.0 - 2.0 * q)) * plain_s and (
-            width > 1 or not 0.0 <= laxity_s < patience_s
-        ):
-            continue
-        saves = option.dram_bytes < WORTHWHILE * option.serial_dram_bytes
-        if option.mode is not Mode.SERIAL and not saves:
-            hurried = option.mode is Mode.PIPELINE and 0.0 <= laxity_s <= remaining_s
-            if not hurried:
+        most, weight = _most(width, pressure), 1.0 + urgency + q * width
+        for time, traffic, step_s, one, candidate in hurrying if hurried else saving:
+            if time > most:
                 continue
-        blocking = (
-            0.0 if blocking_s is None else max(0.0, seconds / option.steps + option.drain_s - blocking_s)
-        )
-        cost = (
-            (1.0 + urgency) * seconds
-            + q * area
-            + pressure.psi * (option.dram_bytes / pressure.bandwidth) * (width / 2.0)
-            + blocking
-        ) / plain_s
-        rank = (cost, width, option.end)
-        if best is None or rank < best:
-            best, found = rank, (option, cores)
+            cost = weight * time + psi * traffic
+            if step_s > blocking_s:
+                cost += (step_s - blocking_s) * one
+            if cost < best:
+                best, found = cost, (cost, candidate, pressure.cores_for(candidate))
+    for run, cores in special:
+        width = len(cores)
+        if width > 1 and run.time <= _most(width, pressure):
+            weight = 1.0 + urgency + q * width
+            cost = weight * run.time + psi * run.traffic + max(0.0, run.step_s - blocking_s) * run.one
+            if cost <= best:
+                best, found = cost, (cost, run.option, cores)
     return found
 
 
-def fits_idle(
-    option: Option, by_kind: dict[int, list[Core]], request: Request, view: View
-) -> tuple[Core, ...] | None:
-    """Idle cores of the kinds an option needs, or None; for a serial run, the core that holds its input."""
-    if len(option.kinds) == 1:
-        cores = by_kind.get(option.kinds[0])
-        if not cores:
-            return None
-        if option.mode is Mode.SERIAL and len(cores) > 1:
-            for core in cores:
-                if view.extra_dram_bytes(request, option.first, option.mode, (core,)) < 0.0:
-                    return (core,)
-        return (cores[0],)
-    taken: list[Core] = []
-    used: dict[int, int] = {}
-    for kind in option.kinds:
-        at = used.get(kind, 0)
-        cores = by_kind.get(kind)
-        if cores is None or at >= len(cores):
-            return None
-        used[kind] = at + 1
-        taken.append(cores[at])
-    return tuple(taken)
+def _most(width: int, pressure: Pressure) -> float:
+    """How long a pipeline may take per second of Ref."""
+    if not pressure.regards.guard:
+        return float("inf")
+    base = GAMMA if pressure.q < 0.5 else GAMMA_PIPELINE_SCARCE
+    return max(base, base + (width - base) * max(0.0, 1.0 - 2.0 * pressure.q)) / width
 
 
-class _PlainRun:
-    """Seconds that blocks would take now run plainly: each layer on its best core, outputs kept."""
-
-    __slots__ = ("_first", "_share", "_sums", "_table")
-
-    def __init__(self, table: CostTable, first: int, share: float) -> None:
-        self._table, self._first, self._share = table, first, share
-        self._sums = [0.0]
-
-    def until(self, end: int) -> float:
-        """Seconds from the first block to before `end`."""
-        sums, table, share = self._sums, self._table, self._share
-        while len(sums) <= end - self._first:
-            block = self._first + len(sums) - 1
-            kept = table.kept_bytes[block] if len(sums) > 1 else None
-            least = min(
-                option.fixed_s
-                + max(option.compute_s, (option.dram_bytes - (kept[kind] if kept else 0.0)) / share)
-                for kind, option in enumerate(table.serial[block])
-            )
-            sums.append(sums[-1] + least)
-        return sums[end - self._first]
+def _special(
+    request: Request, menu: Menu, prices: Prices, pressure: Pressure, view: View
+) -> list[tuple[Priced, tuple[Core, ...]]]:
+    """Runs on particular cores that cost less than elsewhere: where the input still lies in SRAM, and those
+    that go on where a stopped run ended."""
+    block, found = request.next_block, []
+    for core in pressure.holding:
+        extra = view.extra_dram_bytes(request, block, Mode.SERIAL, (core,))
+        if extra < 0.0:
+            kind = view.device.kind_of[core.index]
+            found += [(run, (core,)) for run in prices.kept(block, kind, extra)]
+    partial = request.partial
+    if partial is not None:
+        runs = menu.multis if partial.mode is Mode.PIPELINE else menu.singles
+        for option in runs(block):
+            cores = pressure.cores_for(option) if option.mode is partial.mode else ()
+            resumed, read_back_bytes = resumption(request, option, cores)
+            if resumed:
+                found.append((prices.priced(option, resumed, read_back_bytes), cores))
+    return found
