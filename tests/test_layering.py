@@ -68,6 +68,9 @@ def test_contracts_hold() -> None:
         ("live", "policies"),
         ("workload", "cost"),
         ("cli", "policies"),
+        ("bounds", "wiring"),
+        ("wiring", "scale"),
+        ("scale", "sim"),
     ],
 )
 def test_contracts_refuse_an_import_hidden_in_a_function(

@@ -1,0 +1,1 @@
+"""Many runs: suites, sweeps and plans, over all cores of a machine or of a cluster. Sits above wiring."""
