@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from headway.core.errors import HeadwayError
 from headway.models.graph import Graph
+from headway.models.importers.shipped import is_shipped, read_shipped
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -30,7 +31,7 @@ def load_model(
         path: an ONNX file or a model in memory; or a layer table, told by how its name ends: a topology of
             SCALE-Sim (.csv), a workload of ZigZag (.yaml), a table of MAESTRO or XRBench (.m, with #NETWORK
             after it where it holds several); or, where there is no file of that name, a model of the zoo,
-            which is built without weights.
+            which is built without weights, or a shipped table of XRBench (xrbench/NETWORK).
         dims: sizes of symbolic dimensions of an ONNX model, by name or as INPUT.AXIS; others get a default
             that is said in `Graph.dims_assumed` and `Graph.warnings`. For a zoo model, its options.
         name: the graph's name; by default the file's, else the model's own.
@@ -44,6 +45,11 @@ def load_model(
     """
     if isinstance(path, str) and _may_be_of_the_zoo(path):
         return load_model(zoo_model(path, dims or {}, weights=False), name=name or path)
+    if isinstance(path, str) and is_shipped(path) and not Path(path).exists():
+        if dims:
+            raise HeadwayError(f"{path}: found sizes of {', '.join(dims)}; a layer table has none to give")
+        graph = read_shipped(path)
+        return graph if name is None else graph.renamed(name)
     if isinstance(path, (str, os.PathLike)):
         file, part = file_and_part(path)
         if file.suffix.lower() in TABLE_SUFFIXES:

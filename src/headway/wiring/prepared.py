@@ -20,6 +20,7 @@ from headway.cost.capacity import Demand, demand
 from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
 from headway.cost.table import Table, build_table
 from headway.models import Graph, at_width, load_model, merge
+from headway.models.importers.shipped import is_shipped
 from headway.models.reading import zoo_model
 from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
 from headway.wiring.lanes import Measured, Step, measure
@@ -178,6 +179,8 @@ def _read(scenario: Scenario, position: int, say: Step) -> Graph:
     try:
         if path is not None:
             return load_model(path, dims=tenant.dims)
+        if is_shipped(tenant.model):
+            return load_model(tenant.model, dims=tenant.options)
         return load_model(zoo_model(tenant.model, tenant.options, weights=False), name=tenant.model)
     except HeadwayError as error:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
