@@ -292,7 +292,10 @@ def test_page(application: typer.Typer, tmp_path: Path) -> None:
         (("--stack", "1:3", "--mode", "pipeline"), "needs --cores NAME,NAME...; stream-hetero4 has tpu-0"),
         (("--stack", "1:3", "--cores", "tpu-0,tpu-1"), "it takes one core, not 2"),
         (("--stack", "0:fc"), "cannot be fused: a stack has at most"),
-        (("--stack", "20:22"), "GlobalAveragePool needs all rows of layer4.1.conv2 before its first"),
+        (
+            ("--stack", "20:22", "--mode", "pipeline", "--cores", "tpu-0,tpu-1"),
+            "GlobalAveragePool needs all rows of layer4.1.conv2 before its first",
+        ),
         (("--stack", "1:2", "--mode", "split", "--cores", "tpu-0,tpu-1", "--band-rows", "2"), "band height"),
         (("--cores", "tpu-0"), "--cores says how a stack of one's own runs; found without --stack"),
         (("--json", "--csv", "-"), "accepted: one of them"),

@@ -105,7 +105,7 @@ def test_tensors_from_outside_count_once_and_outputs_that_others_read_are_writte
         ((Mode.FUSED, 0, 13, (0,)), "13|at most 8"),
         ((Mode.FUSED, 0, 2, (0, 1)), "takes one core"),
         ((Mode.FUSED, 2, 4, (0,)), "not connected"),
-        ((Mode.FUSED, 11, 13, (0,)), "needs all rows of layer"),
+        ((Mode.PIPELINE, 11, 13, (0, 1)), "needs all rows of layer"),
         ((Mode.FUSED, 0, 2, (0,), (1,)), "only a pipeline has"),
         ((Mode.FUSED, 0, 2, (0,), (), 0), "at least one row"),
         ((Mode.FUSED, 0, 2, (2,)), "core types"),

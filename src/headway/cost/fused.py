@@ -11,12 +11,13 @@ from typing import Literal
 
 import numpy as np
 
-from headway.cost.model import Bands, Model, widest
+from headway.cost.model import Bands, Model, prefix, widest
 from headway.cost.ranges import MAX_LENGTH
 from headway.cost.shapes import Bools, Floats, Longs, streamed
 
 Overlap = Literal["cached", "recomputed"]
 RECOMPUTE_LIMIT = 0.10  # extra work that recomputing the halo may cost (accelerators.md section 5.4)
+WEIGHTS_IN_FLIGHT = 1 / 8  # of the heaviest layer's: two of sixteen blocks, where weights pass through
 
 
 def input_buffer_rows(
@@ -74,45 +75,62 @@ def fused_stacks(
     """Costs of the stacks first .. first + length - 1 in the band counts bands.counts[columns].
 
     SRAM need with cached halo: weights, input buffers of all layers, the largest output band, the next band
-    of the stack's input (if double-buffered), and tensors that skip layers. Where that does not fit, the
-    halo is recomputed if that fits and costs at most 10 % more work; else weights that do not fit are
-    streamed in every band, if that is less than what fusion saves.
+    of the stack's input (if double-buffered), and tensors that skip layers. Where that does not fit, the halo
+    is recomputed if that fits and costs at most 10 % more work; else weights that do not fit are streamed in
+    every band: where nothing else fits, in the count that needs least, and if that is less than what fusion
+    saves. (With another rule, more SRAM or bandwidth could choose more traffic, or a slower run.) One band is
+    the layers one after the other with all maps in between, skipping ones too, in SRAM; it alone crosses
+    barriers. Weights that do not fit beside those pass through, and then cannot be fetched ahead.
     """
     core, device, ranges = model.cores[kind], model.device, model.ranges
     begin, end, counts = first[:, None], (first + length)[:, None], bands.counts[columns]
-    weights = model.held_sum[end] - model.held_sum[begin]
+    one = counts == 1
+    weights = model.weight_sum[end] - model.weight_sum[begin]
     waiting = within(ranges.waiting, first, length)[:, None]
     prefetch = bands.fresh[begin, columns] * core.double_buffered
     buffers = bands.input_sum[end, columns] - bands.input_sum[begin, columns]
     buffers = buffers + widest(bands.output, begin, length[:, None], columns) + prefetch + waiting
-    need = weights + buffers
+    passing = WEIGHTS_IN_FLIGHT * heaviest(model.shapes.weights, first, length)[:, None]
+    live = ranges.live[first, length][:, None]
+    need = np.where(one, live, buffers) + weights
     capacity = float(core.sram_bytes)
     once = model.weight_sum[end] - model.weight_sum[begin]
     once = once + (ranges.read[first, 0, length] + ranges.written[first, length])[:, None]
-    serial_dram = model.serial_dram(first, first + length, kind)
     compute = bands.cycles_s_sum[end, columns, kind] - bands.cycles_s_sum[begin, columns, kind]
     extra = np.zeros_like(need)
     streamed = np.zeros_like(need)
     spill = np.repeat((line_bytes(model, first, length) + waiting[:, 0])[:, None], counts.shape[1], axis=1)
 
-    if (tight := need > capacity).any():
+    if (passes := one & (need > capacity)).any():
+        need = np.where(passes, live + passing, need)
+        compute = np.where(passes, _layer_by_layer(model, first, length, kind)[:, None], compute)
+    banded = ranges.fusable[first, length][:, None] & ~one
+    if (tight := (need > capacity) & banded).any():
         stack, choice = np.nonzero(tight)
         redone = _recomputed(model, first[stack], length[stack], kind, counts[tight], prefetch[tight])
-        fits = (redone.sram <= capacity) & (redone.extra <= RECOMPUTE_LIMIT)
+        little = redone.extra <= RECOMPUTE_LIMIT
+        fits = (redone.sram <= capacity) & little
+        cached = np.where(banded, need, np.inf)
+        least = np.min(cached, axis=1)
+        instead = np.zeros(len(first), dtype=bool)
+        np.logical_or.at(instead, stack, little & (redone.sram < least[stack]))
         use = (stack[fits], choice[fits])
         need[use], extra[use], compute[use] = redone.sram[fits], redone.extra[fits], redone.compute_s[fits]
         spill[use] = 0.0
-        tile = 2.0 * core.rows * core.columns * device.operand_bytes
-        resident = capacity - buffers - np.minimum(tile, weights)
+        starved = (np.where(banded | one, need, np.inf) > capacity).all(axis=1)
+        chosen = banded & (cached == least[:, None]) & (starved & ~instead)[:, None]
+        resident = capacity - buffers - np.minimum(passing, weights)
         again = np.maximum(0.0, weights - resident) * (counts - 1)
-        stream = (need > capacity) & (resident >= 0) & (again < serial_dram[:, None] - once)
+        saved = _once_each(model, first, length)[:, None] - once
+        stream = chosen & (resident >= 0) & (again < saved)
         need = np.where(stream, capacity, need)
         streamed = np.where(stream, again, 0.0)
 
     dram = once + streamed
     compute = compute + counts * device.switch_s
     window = np.minimum(model.shapes.main[begin], bands.fresh[begin, columns] + halo_bytes(model)[begin])
-    fixed, compute = model.timed(compute, dram, model.shapes.held[begin] + window, core.double_buffered)
+    fill = model.first_weights[begin] + window
+    fixed, compute = model.timed(compute, dram, fill, core.double_buffered)
     time = fixed + np.maximum(compute, dram / device.dram_bandwidth_bytes_s)
     work = (model.work_sum[end] - model.work_sum[begin]) * (1 + extra)
     array_pj = (model.array_pj_sum[end, kind] - model.array_pj_sum[begin, kind]) * (1 + extra)
@@ -123,15 +141,35 @@ def fused_stacks(
         counts=counts,
         fixed_s=fixed,
         compute_s=compute,
-        time_s=np.where(need <= capacity, time, np.inf),
+        time_s=np.where((need <= capacity) & (banded | one), time, np.inf),
         dram=dram,
         sram=need,
         energy_pj=model.core_energy_pj(work, array_pj, kind) + model.transfer_energy_pj(dram, 0.0, kind),
         extra=extra,
         streamed=streamed,
         spill=spill,
-        serial_dram=serial_dram,
+        serial_dram=model.serial_dram(first, first + length, kind),
     )
+
+
+def _layer_by_layer(model: Model, first: Longs, length: Longs, kind: int) -> Floats:
+    """Seconds of layers that run one after the other, each as long as it computes or reads from DRAM."""
+    ranges, bandwidth = model.ranges, model.device.dram_bandwidth_bytes_s
+    total = np.zeros(len(first))
+    for offset in range(int(length.max(initial=0))):
+        here = np.minimum(first + offset, len(model) - 1)
+        moved = model.shapes.weights[here] + ranges.read[first, 0, offset + 1] - ranges.read[first, 0, offset]
+        moved = moved + np.where(offset == length - 1, ranges.written[first, length], 0.0)
+        slower = np.maximum(model.serial.cycles_s[here, kind], moved / bandwidth)
+        total += np.where(offset < length, slower, 0.0)
+    return total
+
+
+def _once_each(model: Model, first: Longs, length: Longs) -> Floats:
+    """DRAM bytes of the layers by themselves if each tensor that one reads or writes crosses once."""
+    total = prefix(model.shapes.traffic_once)
+    once: Floats = total[first + length] - total[first]
+    return once
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +191,7 @@ def _recomputed(
     """
     shapes, core = model.shapes, model.cores[kind]
     rows = _back_propagated(model, first, length, counts)
-    sram = model.held_sum[first + length] - model.held_sum[first] + prefetch + halo_bytes(model)[first]
+    sram = model.weight_sum[first + length] - model.weight_sum[first] + prefetch + halo_bytes(model)[first]
     turn = np.zeros(len(first))
     redone = np.zeros(len(first))
     compute = np.zeros(len(first))
@@ -165,12 +203,19 @@ def _recomputed(
         buffers = window * layer.main_row_bytes + rows[offset] * (
             layer.side_row_bytes + layer.output_row_bytes
         )
+        buffers = buffers + layer.kept_maps * layer.kept_rows(counts)
         turn = np.where(inside, np.maximum(turn, buffers), turn)
         sram += np.where(inside, model.ranges.side[first, offset] * rows[offset] / layer.rows, 0.0)
-        height = -(-layer.rows // counts)
+        height = layer.band_rows(counts)
         again = (counts - 1) * np.maximum(0, rows[offset] - height) / layer.rows
         redone += np.where(inside, again * (layer.macs + layer.vector_ops), 0.0)
-        compute += np.where(inside, layer.overlapping_cycles(core, rows[offset], height, counts), 0.0)
+        apart = rows[offset] <= height
+        cycles = np.where(
+            apart,
+            layer.band_cycles(core, counts),
+            layer.overlapping_cycles(core, rows[offset], height, counts),
+        )
+        compute += np.where(inside, cycles, 0.0)
     work = model.work_sum[first + length] - model.work_sum[first]
     return _Redone(sram + turn, redone / np.maximum(work, 1.0), compute / core.clock_hz)
 
@@ -183,7 +228,7 @@ def _back_propagated(model: Model, first: Longs, length: Longs, counts: Longs) -
     rows: list[Longs] = [np.zeros(0, dtype=np.int64)] * longest
     for offset in reversed(range(longest)):
         here = np.minimum(first + offset, len(shapes) - 1)
-        made = -(-shapes.rows[here] // counts)
+        made = shapes.take(here).band_rows(counts)
         for later in range(offset + 1, longest):
             reader = np.minimum(first + later, len(shapes) - 1)
             window = np.ceil((rows[later] - 1) * shapes.stride[reader]).astype(np.int64) + shapes.kernel[
@@ -227,3 +272,11 @@ def within(values: Floats, first: Longs, length: Longs) -> Floats:
     total = np.concatenate((np.zeros((len(values), 1)), np.cumsum(values, axis=1)), axis=1)
     inside: Floats = total[first, length]
     return inside
+
+
+def heaviest(values: Floats, first: Longs, length: Longs) -> Floats:
+    """The largest value of a layer of each range."""
+    most = values[first]
+    for offset in range(1, MAX_LENGTH):
+        most = np.maximum(most, values[first + np.minimum(offset, length - 1)])
+    return most

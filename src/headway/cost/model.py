@@ -52,12 +52,17 @@ class Model:
         return {}
 
     @cached_property
-    def held_sum(self) -> Floats:
-        return prefix(self.shapes.held)
-
-    @cached_property
     def weight_sum(self) -> Floats:
         return prefix(self.shapes.weights)
+
+    @cached_property
+    def first_weights(self) -> Floats:
+        """Bytes of weights, keys and values (of one head) that must be there before the first band."""
+        return self.shapes.weights + self.shapes.kept_maps / self.shapes.groups
+
+    def band_rows(self, layer: int, bands: int) -> int:
+        """Rows of a layer's output in each of so many bands."""
+        return int(self.shapes.take(np.array([layer])).band_rows(np.array([bands]))[0])
 
     @cached_property
     def mac_sum(self) -> Floats:
@@ -134,10 +139,20 @@ class Model:
 
         Ascending band counts that some band height of the last layer gives; repeated where its map is small.
         """
-        rows = self.shapes.rows[last][:, None]
-        height = -(-rows // np.minimum(counts, rows))
-        columns: Longs = -(-rows // height) - 1
+        rows, groups = self.shapes.rows[last][:, None], self.shapes.groups[last][:, None]
+        columns: Longs = fitting_counts(rows, groups, counts) - 1
         return columns
+
+
+def fitting_counts(rows: Longs, groups: Longs, counts: Longs) -> Longs:
+    """The numbers of bands, none above those given, that some band height gives."""
+    fewer = np.minimum(counts, rows)
+    plain = -(-rows // -(-rows // fewer))
+    whole = -(-groups // -(-groups // fewer))
+    each = rows // groups
+    part = groups * -(-each // -(-each // np.maximum(1, fewer // groups)))
+    fitting: Longs = np.where(groups == 1, plain, np.where(fewer <= groups, whole, part))
+    return fitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +165,7 @@ class Bands:
     """
 
     counts: Longs
-    input_sum: Floats  # input buffers with cached halo, side operands included
+    input_sum: Floats  # input buffers with cached halo, side operands and kept maps (keys, values) included
     fresh: Floats  # new rows of the main input per band
     output: Floats
     lag_sum: Floats  # bands of the producer that a layer needs beyond its own band
@@ -160,10 +175,11 @@ class Bands:
 def bands_of(model: Model, counts: Longs) -> Bands:
     """Band tables for some band counts."""
     shapes = model.shapes
-    height = np.ceil(shapes.rows[:, None] / counts).astype(np.int64)
+    height = shapes.band_rows(counts[:, None]).T
     new_rows = np.minimum(shapes.main_rows[:, None], np.ceil(height * shapes.stride[:, None]))
     buffer_rows = np.minimum(shapes.main_rows[:, None], new_rows + shapes.line_rows[:, None])
     buffers = buffer_rows * shapes.main_row_bytes[:, None] + height * shapes.side_row_bytes[:, None]
+    buffers = buffers + (shapes.kept_maps * shapes.kept_rows(counts[:, None])).T
     ahead = np.maximum(0.0, shapes.kernel - shapes.stride - shapes.pad)[:, None]
     cycles = [shapes.band_cycles(core, counts[:, None]).T / core.clock_hz for core in model.cores]
     return Bands(
@@ -180,8 +196,12 @@ def bands_asked(model: Model, counts: Longs, last: int, band_rows: int | None) -
     """Tables and their columns [1, choice] for one stack: the counts to try, or the one height asked for."""
     if band_rows is None:
         return model.bands, model.columns_of(counts, np.array([last]))
-    rows = int(model.shapes.rows[last])
-    count = -(-rows // min(band_rows, rows))
+    rows, groups = int(model.shapes.rows[last]), int(model.shapes.groups[last])
+    each, band_rows = rows // groups, min(band_rows, rows)
+    if band_rows < each:
+        count = groups * -(-each // band_rows)
+    else:
+        count = -(-groups // (band_rows // each))
     if count <= MAX_BANDS:
         return model.bands, np.array([[count - 1]])
     return bands_of(model, np.array([count])), np.zeros((1, 1), dtype=np.int64)

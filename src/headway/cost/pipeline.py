@@ -99,7 +99,7 @@ def _balanced(model: Model, first: Longs, length: int, kinds: Longs) -> tuple[Lo
     cuts = np.array(list(combinations(range(1, length), stages - 1)), dtype=np.int64).reshape(-1, stages - 1)
     bounds = np.concatenate((np.zeros((len(cuts), 1), int), cuts, np.full((len(cuts), 1), length)), axis=1)
     seconds = model.bands.cycles_s_sum[:, _CUT_COLUMN, :]
-    least = model.held_sum + model.bands.input_sum[:, -1]
+    least = model.weight_sum + model.bands.input_sum[:, -1]
     worst = np.zeros((len(kinds), len(first), len(cuts)))
     for stage in range(stages):
         begin, end = first[:, None] + bounds[:, stage], first[:, None] + bounds[:, stage + 1]
@@ -144,9 +144,8 @@ def evaluate(
             lags.append(bands.lag_sum[b, columns] - bands.lag_sum[a, columns])
         busy = bands.cycles_s_sum[b, columns, k] - bands.cycles_s_sum[a, columns, k]
         taus.append(busy / counts + device.switch_s)
-        need = (
-            model.held_sum[b] - model.held_sum[a] + bands.input_sum[b, columns] - bands.input_sum[a, columns]
-        )
+        need = model.weight_sum[b] - model.weight_sum[a]
+        need = need + bands.input_sum[b, columns] - bands.input_sum[a, columns]
         need += bands.fresh[a, columns] + 2 * bands.output[b - 1, columns]
         need += _between(model.ranges.waiting, first, begin, end)[:, None]
         need += stages * _between(model.ranges.side, first, begin, end)[:, None] / counts
@@ -167,7 +166,8 @@ def evaluate(
     )
     overlaps = np.all(model.overlaps[kinds], axis=1, keepdims=True)
     flow = longest_way(taus, lags, counts)
-    fixed, compute = model.timed(flow, dram[:, None], model.shapes.held[first][:, None] + window, overlaps)
+    fill = model.first_weights[first][:, None] + window
+    fixed, compute = model.timed(flow, dram[:, None], fill, overlaps)
     time = np.where(fits, fixed + np.maximum(compute, dram[:, None] / device.dram_bandwidth_bytes_s), np.inf)
     return Candidates(
         first=first,
@@ -270,7 +270,7 @@ def _option(model: Model, candidates: Candidates, row: int) -> Option:
         end=first + length,
         kinds=tuple(candidates.kinds[row].tolist()),
         cuts=tuple(first + offset for offset in candidates.bounds[row, 1:-1].tolist()),
-        band_rows=-(-int(model.shapes.rows[first + length - 1]) // count),
+        band_rows=model.band_rows(first + length - 1, count),
         steps=count,
         fixed_s=float(candidates.fixed_s[row, column]) + model.device.dispatch_s,
         compute_s=float(candidates.compute_s[row, column]),

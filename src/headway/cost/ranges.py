@@ -21,19 +21,25 @@ class Ranges:
     """Facts about ranges of up to MAX_LENGTH layers.
 
     `fusable[f, n]`: layers f .. f+n-1 are one connected stack and no internal edge needs a whole tensor.
+    `joined[f, n]`: they are connected by any edges, so that they can be fused in one band, which covers the
+    axis that a barrier reduces.
     `read[f, a, b]`: bytes of tensors made before f that layers f+a .. f+b-1 read, each tensor once.
     `written[f, n]`: bytes of outputs that somebody after the range reads or that leave the network.
     `inbound[f, a, b]`: bytes of outputs of f .. f+a-1 that layers f+a .. f+b-1 read, each tensor once.
     `waiting[f, q]`: bytes of operands of layer f+q that wait in SRAM while the halo of layers in
     between fills; `side[f, q]`: bytes of all operands of that layer that skip layers of the range.
+    `live[f, n]`: the most bytes of maps that lie in SRAM at once when the layers run one after the other and
+    every tensor stays from the first of them that makes or reads it to the last that reads it.
     """
 
     fusable: Bools
+    joined: Bools
     read: Floats
     written: Floats
     inbound: Floats
     waiting: Floats
     side: Floats
+    live: Floats
     barrier: tuple[int, ...]  # for each layer the last producer it needs whole, or -1
 
 
@@ -43,12 +49,14 @@ def ranges_of(graph: Graph, shapes: Shapes) -> Ranges:
     edges, barrier = _edges(graph)
     reads = _reads(graph, shapes)
     return Ranges(
-        fusable=_fusable(size, edges, barrier),
+        fusable=_connected(size, edges, barrier),
+        joined=_connected(size, _all_edges(graph), (-1,) * size),
         read=_external_reads(size, reads),
         written=_written(graph, shapes),
         inbound=_inbound(graph, shapes),
         waiting=_per_skip(size, span, reads, shapes, waiting=True),
         side=_per_skip(size, span, reads, shapes, waiting=False),
+        live=_live(graph, shapes),
         barrier=barrier,
     )
 
@@ -108,8 +116,15 @@ def _reads(graph: Graph, shapes: Shapes) -> _Reads:
     )
 
 
-def _fusable(size: int, edges: tuple[tuple[int, ...], ...], barrier: tuple[int, ...]) -> Bools:
-    fusable = np.zeros((size, MAX_LENGTH + 1), dtype=bool)
+def _all_edges(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(operand.producer for operand in layer.operands if operand.producer is not None)
+        for layer in graph.layers
+    )
+
+
+def _connected(size: int, edges: tuple[tuple[int, ...], ...], barrier: tuple[int, ...]) -> Bools:
+    connected = np.zeros((size, MAX_LENGTH + 1), dtype=bool)
     for first in range(size):
         islands = [1]  # sets of connected layers, as bit masks relative to first
         for offset in range(1, min(MAX_LENGTH, size - first)):
@@ -125,8 +140,8 @@ def _fusable(size: int, edges: tuple[tuple[int, ...], ...], barrier: tuple[int, 
                 else:
                     apart.append(other)
             islands = [*apart, island]
-            fusable[first, offset + 1] = len(islands) == 1
-    return fusable
+            connected[first, offset + 1] = len(islands) == 1
+    return connected
 
 
 def _external_reads(size: int, reads: _Reads) -> Floats:
@@ -193,3 +208,34 @@ def _per_skip(size: int, span: int, reads: _Reads, shapes: Shapes, waiting: bool
         amount = reads.bytes * lag if waiting else reads.bytes
         total[:, offset] = np.bincount(first[skips], amount[skips], minlength=size)
     return total
+
+
+def _live(graph: Graph, shapes: Shapes) -> Floats:
+    """[first, length]: the largest working set of maps over the layers of a range, each tensor once."""
+    size = len(graph.layers)
+    readers: dict[str, list[int]] = {}
+    made: dict[str, tuple[int, float]] = {}
+    for layer in graph.layers:
+        made[layer.output] = (layer.index, float(layer.output_bytes))
+        for operand in layer.operands:
+            made.setdefault(operand.tensor, (-1, 0.0))
+            maker, most = made[operand.tensor]
+            made[operand.tensor] = (maker, max(most, float(operand.bytes)))
+            readers.setdefault(operand.tensor, []).append(layer.index)
+    # Bytes that wait at a layer because a tensor's last use before it and its next use lie that far apart.
+    waits = np.zeros((size, MAX_LENGTH + 1, MAX_LENGTH + 1))  # [layer, since, until]
+    for tensor, (maker, bytes_) in made.items():
+        uses = sorted({*readers.get(tensor, ()), *((maker,) if maker >= 0 else ())})
+        for earlier, later in zip(uses, uses[1:], strict=False):
+            if later - earlier < MAX_LENGTH:
+                for between in range(earlier + 1, later):
+                    waits[between, between - earlier, later - between] += bytes_
+    reach = np.cumsum(np.cumsum(waits, axis=1), axis=2)  # since at most, until at most
+    own = shapes.main + shapes.kept_maps + shapes.side + shapes.output
+    live = np.zeros((size, MAX_LENGTH + 1))
+    for length in range(1, min(MAX_LENGTH, size) + 1):
+        first = np.arange(size - length + 1)
+        for offset in range(length):
+            held_here = own[first + offset] + reach[first + offset, offset, length - 1 - offset]
+            live[first, length] = np.maximum(live[first, length], held_here)
+    return live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -53,6 +54,10 @@ class Shapes:
     kernel: Floats
     stride: Floats
     pad: Floats
+    groups: (
+        Longs  # rows are that many runs of rows, a head each, whose `kept_maps` differ; 1 if there are none
+    )
+    cut: Longs  # the loop of the nest that bands cut
     nest: Longs  # [layer, column]: the loops, for cores whose costs come from mappings (see `oncore`)
     repeats: Longs  # how many such nests run one after the other
 
@@ -85,15 +90,39 @@ class Shapes:
         """Input rows that one band shares with the next: kernel minus stride."""
         return np.maximum(0.0, self.kernel - self.stride)
 
+    @property
+    def kept_maps(self) -> Floats:
+        """Bytes of activations that stay while the other factor of a product streams."""
+        return self.held - self.weights
+
+    def band_rows(self, bands: Longs) -> Longs:
+        """Rows of a band when a layer is computed in that many; `bands` has the layers in its last axis.
+
+        Rows in groups (the heads of attention) are cut so that no band has a part of two: in whole groups,
+        or in as many bands each.
+        """
+        whole = self.rows // self.groups * np.ceil(self.groups / bands).astype(np.int64)
+        part = ceil_div(self.rows // self.groups, np.maximum(1, bands // self.groups))
+        plain = np.ceil(self.rows / bands).astype(np.int64)
+        grouped: Longs = np.where(bands <= self.groups, whole, part)
+        return np.where(self.groups > 1, grouped, plain)
+
+    def kept_rows(self, bands: Longs) -> Floats:
+        """The share of `kept_maps` that must be there for a band and the next."""
+        groups: Floats = 2.0 * np.ceil(self.groups / bands)
+        return np.where(bands > 1, np.minimum(1.0, groups / self.groups), 1.0)
+
     def band_cycles(self, core: Core, bands: Longs) -> Floats:
         """Cycles of each whole layer on the core when it is computed in that many bands.
 
-        `bands` broadcasts against the layers in its last axis. A band has ceil(rows / bands) rows, the last
-        one what is left; every band pays the array's fill and skew again. The elementary operations of a
-        layer (its folded followers) run on the way out of the array, so a band takes the larger of the two.
-        At least one cycle: nothing is free.
+        `bands` broadcasts against the layers in its last axis. A band has `band_rows` rows, the last one what
+        is left; every band pays the array's fill and skew again. The elementary operations of a layer (its
+        folded followers) run on the way out of the array, so a band takes the larger of the two. At least one
+        cycle: nothing is free.
         """
-        height = np.ceil(self.rows / bands).astype(np.int64)
+        # Groups are products of their own: a band costs as a part of one, and as often as there are groups.
+        bands = np.where(self.groups > 1, np.maximum(1, bands // self.groups), bands)
+        height = np.ceil(self.rows // self.groups / bands).astype(np.int64) * self.groups
         count = ceil_div(self.rows, height)
         last = self.rows - (count - 1) * height
         steps = (count - 1) * self._band_steps(core, height) + self._band_steps(core, last)
@@ -135,7 +164,9 @@ class Shapes:
         assert core.hierarchy is not None
         shape = np.broadcast_shapes(height.shape, self.rows.shape)
         rows = np.broadcast_to(self.nest, (*shape, self.nest.shape[1])).copy()
-        rows[..., AT["OY"]] = ceil_div(rows[..., AT["OY"]] * height, self.rows)
+        loop = np.broadcast_to(self.cut, shape)[..., None]
+        whole = np.take_along_axis(rows, loop, axis=-1)[..., 0]
+        np.put_along_axis(rows, loop, ceil_div(whole * height, self.rows)[..., None], axis=-1)
         cycles, energy = oncore_costs(rows.reshape(-1, rows.shape[-1]), core.hierarchy)
         times = self.repeats * self.scale
         return cycles.reshape(shape) * times, energy.reshape(shape) * times
@@ -186,6 +217,8 @@ def shapes_of(graph: Graph, operand_bits: int = 8) -> Shapes:
         kernel=np.array([max(1, layer.row_kernel) for layer in layers], dtype=np.float64),
         stride=np.array([layer.row_stride for layer in layers], dtype=np.float64),
         pad=np.array([layer.row_pad for layer in layers], dtype=np.float64),
+        groups=np.array(_row_groups(layers), dtype=np.int64),
+        cut=np.full(len(layers), AT["OY"], dtype=np.int64),
         nest=np.array([nest_row(*_loops(layer), operand_bits) for layer in layers], dtype=np.int64),
         repeats=np.where([layer.kind is LayerKind.RECURRENT for layer in layers], products, 1),
     )
@@ -202,6 +235,31 @@ def _nest(layer: Layer) -> tuple[int, int, int, int]:
     if layer.weight_is_activation:
         return m, n, k, max(1, dims.B * dims.groups)
     return max(1, dims.B) * m, n, k, max(1, dims.groups)
+
+
+def _row_groups(layers: Sequence[Layer]) -> list[int]:
+    """Into how many runs of equal length the rows of each layer fall that read different second factors.
+
+    Those of a product of two activations, one for each head and item of the batch, and of what goes on with
+    its rows.
+    """
+    groups: list[int] = []
+    for layer in layers:
+        products = _nest(layer)[3]
+        if layer.weight_is_activation and products > 1 and layer.output_rows == products * layer.dims.m:
+            groups.append(products)
+            continue
+        own = 1
+        for operand in layer.operands:
+            if (
+                operand.producer is not None
+                and operand.row_wise
+                and operand.rows == layers[operand.producer].output_rows == layer.output_rows
+                and (layer.row_kernel, layer.row_stride) == (1, 1.0)
+            ):
+                own = max(own, groups[operand.producer])
+        groups.append(own)
+    return groups
 
 
 def _loops(layer: Layer) -> tuple[dict[str, int], tuple[int, int, int, int], tuple[int, int] | None]:

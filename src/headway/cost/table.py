@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -53,11 +54,11 @@ class Table:
         self.remaining_s: Sequence[float] = [*np.cumsum(self.best_s[::-1])[::-1].tolist(), 0.0]
         self.kept_bytes: Sequence[Sequence[float]] = model.serial.kept.tolist()
         self.unwritten_bytes: Sequence[Sequence[float]] = model.serial.unwritten.tolist()
-        first, length = np.nonzero(model.ranges.fusable)
+        first, length = np.nonzero(model.ranges.joined)
         columns = model.columns_of(FUSED_COUNTS, first + length - 1)
         self._stacks = [fused_stacks(model, first, length, kind, model.bands, columns) for kind in kinds]
         self._best_band = [np.argmin(stacks.time_s, axis=1) for stacks in self._stacks]
-        self._pipelines: Pipelines = pipelines_of(model, first, length)
+        self._pipelines: Pipelines = pipelines_of(model, *np.nonzero(model.ranges.fusable))
         self._stack_options: dict[int, tuple[Option, ...]] = {}
         self._pipeline_options: dict[int, tuple[Option, ...]] = {}
         # Engine and policies ask for the same ranges over and over; answers never change.
@@ -109,7 +110,7 @@ class Table:
             return serial_option(self._model, self._runs, first, end, kinds[0])
         if mode is Mode.SPLIT:
             return split_option(self._model, first, end, kinds)
-        self._check_stack(first, end)
+        self._check_stack(mode, first, end, band_rows)
         if mode is Mode.FUSED:
             return self._fused(first, end, kinds[0], band_rows)
         return pipeline_at(self._model, first, end, kinds, cuts, band_rows)
@@ -168,20 +169,21 @@ class Table:
         if band_rows is not None and band_rows < 1:
             raise ValueError(f"{where}: a band has at least one row, not {band_rows}")
 
-    def _check_stack(self, first: int, end: int) -> None:
+    def _check_stack(self, mode: Mode, first: int, end: int, band_rows: int | None) -> None:
         ranges, graph = self._model.ranges, self._model.graph
         where = f"blocks {first} to {end} of {graph.name} cannot be fused"
         if end - first > MAX_LENGTH:
             raise ValueError(f"{where}: a stack has at most {MAX_LENGTH} layers, not {end - first}")
         if end - first < 2:
             raise ValueError(f"{where}: a stack has at least two layers")
+        whole = mode is Mode.FUSED and (band_rows or math.inf) >= self._model.shapes.rows[end - 1]
         for layer in range(first + 1, end):
-            if ranges.barrier[layer] >= first:
+            if ranges.barrier[layer] >= first and not whole:
                 needed = graph.layers[ranges.barrier[layer]].name
                 raise ValueError(
                     f"{where}: {graph.layers[layer].name} needs all rows of {needed} before its first"
                 )
-        if not ranges.fusable[first, end - first]:
+        if not (ranges.joined if whole else ranges.fusable)[first, end - first]:
             raise ValueError(f"{where}: its layers are not connected with each other inside the range")
 
     def _fused(self, first: int, end: int, kind: int, band_rows: int | None) -> Option:
@@ -208,7 +210,7 @@ def _fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option
         end=first + length,
         kinds=(stacks.kind,),
         cuts=(),
-        band_rows=-(-int(model.shapes.rows[first + length - 1]) // count),
+        band_rows=model.band_rows(first + length - 1, count),
         steps=count,
         fixed_s=float(stacks.fixed_s[row, column]) + model.device.dispatch_s,
         compute_s=float(stacks.compute_s[row, column]),
