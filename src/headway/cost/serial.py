@@ -10,9 +10,7 @@ import numpy as np
 from headway.core.block import Mode, Option, Segment
 from headway.cost.model import Model
 from headway.cost.shapes import Floats
-
-MAX_STEPS = 64  # row bands of one block, the resolution of safe points
-
+from headway.cost.units import unit_counts
 
 @dataclass(frozen=True, slots=True)
 class SerialRuns:
@@ -50,8 +48,7 @@ def serial_runs(model: Model) -> SerialRuns:
         np.array([[variants[kept, unwritten][i] for unwritten in (0, 1)] for kept in (0, 1)])
         for i in range(5)
     )
-    steps = tuple(min(MAX_STEPS, int(rows)) for rows in shapes.rows)
-    return SerialRuns(fixed, compute, busy, dram, energy, steps)
+    return SerialRuns(fixed, compute, busy, dram, energy, unit_counts(shapes))
 
 
 def serial_segments(model: Model, runs: SerialRuns, first: int, end: int, kind: int) -> tuple[Segment, ...]:

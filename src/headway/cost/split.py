@@ -14,8 +14,8 @@ from headway.core.block import Mode, Option, Segment
 from headway.cost.layer import layer_traffic
 from headway.cost.model import Model
 from headway.cost.nest import AT
-from headway.cost.serial import MAX_STEPS
 from headway.cost.shapes import Longs, Shapes
+from headway.cost.units import unit_counts
 
 Convention = Literal["multicast", "stream"]
 
@@ -120,7 +120,7 @@ def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -
             fixed_s=float(fixed) + (device.dispatch_s if dispatched else 0.0),
             compute_s=float(busy),
             dram_bytes=dram,
-            steps=min(MAX_STEPS, int(shapes.rows[0])),
+            steps=unit_counts(shapes)[0],
             link_bytes=link,
             energy_pj=float(energy),
             macs=float(shapes.macs[0]),
