@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
@@ -28,15 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What one policy achieved: its log, and the metrics computed from it. Printed, it is a table."""
+    """What one policy achieved: its log, and the metrics computed from it. Printed, it is a table.
+
+    With `bounding`, which simulated results have, the summary also has the clairvoyant bound.
+    """
 
     policy: str
     log: LogTable
+    bounding: wiring.Bounding | None = field(default=None, kw_only=True)
 
     @cached_property
     def summary(self) -> Summary:
         """Metrics in total and per tenant; docs/metrics.md defines each."""
-        return summarise(self.log)
+        bound = None if self.bounding is None else self.bounding.share(self.log)
+        return replace(summarise(self.log), sla_bound=bound)
 
     def write(self, directory: str | Path) -> OutputPaths:
         """Write results.json, the report and the timeline into a directory."""
@@ -94,7 +99,11 @@ class Comparison:
         """Write results.json, one report over all, and a timeline for each into a directory."""
         from headway.record.outputs import write_outputs
 
-        return write_outputs(Path(directory), {name: result.log for name, result in self.results.items()})
+        return write_outputs(
+            Path(directory),
+            {name: result.log for name, result in self.results.items()},
+            {name: result.summary for name, result in self.results.items()},
+        )
 
     def __repr__(self) -> str:
         from headway.record.table import comparison
@@ -176,7 +185,8 @@ def _compared(scenario: Scenario, policies: Sequence[str]) -> Comparison:
     for warning in prepared.warnings:
         warnings.warn(warning, stacklevel=3)
     logs = wiring.compare(prepared, policies)
-    return Comparison({name: Result(name, log) for name, log in logs.items()})
+    bounding = wiring.Bounding(prepared)
+    return Comparison({name: Result(name, log, bounding=bounding) for name, log in logs.items()})
 
 
 def build_table(model: Graph | str | Path, hardware: Device | str | Path) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,11 +85,15 @@ def _run(prepared: Prepared, policies: list[str], out: Path | None, *, comparing
 
     from headway.record import outputs, table
     from headway.record.metrics import summarise
-    from headway.wiring import compare
+    from headway.wiring import Bounding, compare
 
     with progress(prepared, len(policies), "simulating") as on_reply:
         logs: dict[str, LogTable] = compare(prepared, policies, out, on_reply)
-    summaries = {name: summarise(log) for name, log in logs.items()}
+    with Console(stderr=True).status("bounding"):
+        bounding = Bounding(prepared)
+        summaries = {
+            name: replace(summarise(log), sla_bound=bounding.share(log)) for name, log in logs.items()
+        }
     # Results are written before anything is printed: who reads the output may stop reading.
     written = None if out is None else outputs.write_outputs(out, logs, summaries)
     console = Console()

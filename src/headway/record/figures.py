@@ -10,6 +10,8 @@ from typing import Final, Literal
 from headway.record.metrics import Scores, Summary
 
 NOTHING: Final = "–"
+BOUND: Final = "clairvoyant bound"
+GAP: Final = "gap to the bound"
 _PREFIXES: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -50,6 +52,11 @@ def percent(share: float | None) -> str:
     if share is None:
         return NOTHING
     return f"{math.floor(share * 1000 + 1e-9) / 10 if share > 0.9995 else share * 100:.1f} %"
+
+
+def points(share: float | None) -> str:
+    """A difference of shares in percentage points."""
+    return NOTHING if share is None else f"{100 * share:.1f} pp"
 
 
 def satisfaction(scores: Scores) -> str:
@@ -95,6 +102,8 @@ def comparison_lines(tenants: list[str]) -> list[Metric]:
             "SLA satisfaction", "high", lambda s: s.total.sla_satisfaction, lambda s: satisfaction(s.total)
         ),
         *(_of_tenant(tenant) for tenant in tenants),
+        Metric(BOUND, "", lambda s: s.sla_bound, lambda s: percent(s.sla_bound)),
+        Metric(GAP, "low", lambda s: s.sla_gap, lambda s: points(s.sla_gap)),
         _of_total("requests", "", "requests", _count),
         _of_total("completed", "high", "completed", _count),
         _of_total("late", "low", "late", _count),

@@ -94,7 +94,11 @@ class ModeUse:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one policy achieved in one run. `metadata` is the log's description of the run."""
+    """What one policy achieved in one run. `metadata` is the log's description of the run.
+
+    `sla_bound` is the clairvoyant upper bound on the total's SLA satisfaction, which a log alone does not
+    tell: None unless it was worked out and put in.
+    """
 
     policy: str
     total: Scores
@@ -105,6 +109,13 @@ class Summary:
     core_utilisation: float
     dram_utilisation: float | None
     metadata: Mapping[str, Any]
+    sla_bound: float | None = None
+
+    @property
+    def sla_gap(self) -> float | None:
+        """What the total's SLA satisfaction lacks to the bound; None without one."""
+        reached = self.total.sla_satisfaction
+        return None if self.sla_bound is None or reached is None else self.sla_bound - reached
 
 
 def summarise(log: LogTable) -> Summary:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from headway.record.charts import MAX_PANELS, charts, tenant_colour
 from headway.record.columns import warmup_end_s
-from headway.record.figures import comparison_lines, joules, modes, number, percent, satisfaction, scaled
+from headway.record.figures import (
+    BOUND,
+    GAP,
+    comparison_lines,
+    joules,
+    modes,
+    number,
+    percent,
+    satisfaction,
+    scaled,
+)
 from headway.record.log import LogTable
 from headway.record.metrics import Summary, counts_work
 from headway.record.results import finite, write_text
@@ -66,7 +76,11 @@ def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> st
         summaries=summaries,
         sentences={name: _unbroken(sentence(summary)) for name, summary in summaries.items()},
         modes={name: modes(summary) for name, summary in summaries.items()},
-        comparison=[(line, line.best(summaries)) for line in lines],
+        comparison=[
+            (line, line.best(summaries))
+            for line in lines
+            if line.label not in (BOUND, GAP) or any(s.sla_bound is not None for s in summaries.values())
+        ],
         tenants=_tenants(metadata, tenants),
         device=_device(metadata) | {"counts_work": all(counts_work(log) for log in logs.values())},
         seed=metadata.get("seed"),

@@ -71,6 +71,8 @@ def _policy(summary: Summary) -> dict[str, Any]:
             "span_s": summary.span_s,
             "core_utilisation": summary.core_utilisation,
             "dram_utilisation": summary.dram_utilisation,
+            "sla_bound": summary.sla_bound,
+            "sla_gap": summary.sla_gap,
         }
     )
     return policy

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from headway.record.figures import (
+    BOUND,
+    GAP,
     NOTHING,
     comparison_lines,
     joules,
     modes,
     number,
     percent,
+    points,
     satisfaction,
     scaled,
 )
@@ -116,7 +119,10 @@ def comparison_table(summaries: Mapping[str, Summary], names: tuple[str, ...]) -
     lines = comparison_lines(names_of_tenants)
     for line in lines:
         texts = [line.text(summaries[name]) for name in names]
-        if line.label in _ONLY_IF_ANY and not any(line.value(summary) for summary in summaries.values()):
+        values = [line.value(summary) for summary in summaries.values()]
+        if line.label in _ONLY_IF_ANY and not any(values):
+            continue
+        if line.label in (BOUND, GAP) and all(value is None for value in values):
             continue
         best = line.best(summaries)
         cells = [
@@ -143,6 +149,12 @@ def _machine(summary: Summary) -> RenderableType:
         + ", ".join(f"{core.name} {percent(core.utilisation)}" for core in summary.cores),
         f"blocks run {modes(summary)}",
     ]
+    if summary.sla_bound is not None:
+        lines.insert(
+            0,
+            f"no policy could have more than {percent(summary.sla_bound)} on time (clairvoyant bound);"
+            f" gap {points(summary.sla_gap)}",
+        )
     return Padding(Text("\n".join(lines)), (0, 0, 1, 2))
 
 

@@ -1,5 +1,6 @@
 """The composition root: from a scenario to a wired engine, driver, policy and estimator."""
 
+from headway.wiring.bound import Bounding
 from headway.wiring.live import LiveRun, require_lanes, run
 from headway.wiring.prepared import Answered, Prepared, prepare, price
 from headway.wiring.simulated import compare, known_policies, require_policies, simulate
@@ -7,6 +8,7 @@ from headway.wiring.twin import Twin, twin
 
 __all__ = [
     "Answered",
+    "Bounding",
     "LiveRun",
     "Prepared",
     "Twin",

@@ -1,0 +1,61 @@
+"""The clairvoyant bound of simulated runs of a prepared scenario."""
+
+from __future__ import annotations
+
+from headway.bounds import Bound, Clairvoyant
+from headway.core.request import Request
+from headway.record.columns import Requests, requests_of, warmup_end_s
+from headway.record.log import LogTable
+from headway.wiring.prepared import Prepared
+from headway.workload.sources import IDS_PER_TENANT
+
+
+class Bounding:
+    """Bounds for the runs of one prepared scenario, under any policies.
+
+    The bound is of the requests as they arrived in a run. Where arrivals do not depend on replies it is the
+    same for every policy, and worked out once; in closed loops and cascades it is another one for each log.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._clairvoyant = Clairvoyant(prepared.device, prepared.tables)
+        self._known: dict[bytes, Bound] = {}
+
+    def of(self, log: LogTable) -> Bound:
+        """The most requests that could be on time among those that the metrics of a log count."""
+        everything = requests_of(log)
+        counted = everything.only(everything.arrival_s >= warmup_end_s(log))
+        key = counted.id.tobytes() + counted.arrival_s.tobytes()
+        if key not in self._known:
+            noise = self._prepared.noise()
+            self._known[key] = self._clairvoyant.bound(self._requests(counted), noise)
+        return self._known[key]
+
+    def share(self, log: LogTable) -> float | None:
+        """The same as SLA satisfaction; None if no request counts."""
+        return self.of(log).sla_satisfaction
+
+    def _requests(self, counted: Requests) -> list[Request]:
+        tables = self._prepared.tables
+        return [
+            Request(
+                id=id,
+                tenant=counted.tenants[tenant],
+                index=id % IDS_PER_TENANT,
+                model=counted.models[model],
+                arrival_s=arrival_s,
+                deadline_s=deadline_s,
+                blocks=tables[counted.models[model]].blocks,
+                isolated_s=isolated_s,
+            )
+            for id, tenant, model, arrival_s, deadline_s, isolated_s in zip(
+                counted.id.tolist(),
+                counted.tenant.tolist(),
+                counted.model.tolist(),
+                counted.arrival_s.tolist(),
+                counted.deadline_s.tolist(),
+                counted.isolated_s.tolist(),
+                strict=True,
+            )
+        ]
