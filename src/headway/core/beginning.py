@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from headway.core.block import Option
@@ -20,7 +19,7 @@ def begin(engine: Engine, run_id: int, dispatch: Dispatch, option: Option, decis
     It resumes what a stopped run of its request left behind, or discards that, and takes what lies in the
     SRAM of its cores. `decision_s` passes before it begins to work.
     """
-    request, cores, cap_bytes_s = dispatch.requests[0], dispatch.cores, dispatch.bandwidth_cap_bytes_s
+    request, cores = dispatch.requests[0], dispatch.cores
     table = engine.estimator.table(request.model)
     extra = engine.ledger.extra_bytes(request, table, option.first, option.mode, cores)
     resumed, read_back_bytes = resumption(request, option, cores)
@@ -34,9 +33,10 @@ def begin(engine: Engine, run_id: int, dispatch: Dispatch, option: Option, decis
         started_s=engine.now,
         extra_dram_bytes=extra,
         resumed=resumed,
-        bandwidth_cap_bytes_s=math.inf if cap_bytes_s is None else cap_bytes_s,
-        decision_s=decision_s,
     )
+    run.decision_s = decision_s
+    if dispatch.bandwidth_cap_bytes_s is not None:
+        run.bandwidth_cap_bytes_s = dispatch.bandwidth_cap_bytes_s
     segments = table.segments(option)
     bandwidth = engine.device.dram_bandwidth_bytes_s
     left = left_of(option, segments, resumed, extra, bandwidth)

@@ -96,7 +96,8 @@ def check_adjust(engine: Engine, decision: Adjust) -> None:
         )
     if run.id not in engine.running:
         raise BadDecision(f"adjusts run {run.id}, which does not run; accepted: a run of view.running")
-    _check_cap(engine, decision.bandwidth_cap_bytes_s, f"adjusts run {run.id}")
+    if decision.bandwidth_cap_bytes_s is not None:
+        _check_cap(engine, decision.bandwidth_cap_bytes_s, f"adjusts run {run.id}")
     if cores is None:
         return
     doing = f"moves run {run.id}"
@@ -149,8 +150,6 @@ def _check_moved(engine: Engine, run: Run, cores: tuple[Core, ...]) -> None:
 
 
 def _check_cap(engine: Engine, cap_bytes_s: object, doing: str) -> None:
-    if cap_bytes_s is None:
-        return
     if not isinstance(cap_bytes_s, (int, float)) or not cap_bytes_s > 0:
         raise BadDecision(
             f"{doing} with bandwidth_cap_bytes_s = {cap_bytes_s!r}; accepted: a number of bytes per second"
@@ -221,7 +220,8 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
         raise BadDecision(
             f"dispatches in mode {decision.mode} without declaring that it needs {need.value!r}"
         )
-    _check_cap(engine, decision.bandwidth_cap_bytes_s, f"dispatches request {request.id}")
+    if decision.bandwidth_cap_bytes_s is not None:
+        _check_cap(engine, decision.bandwidth_cap_bytes_s, f"dispatches request {request.id}")
     try:
         option = engine.estimator.option(decision)
     except ValueError as error:

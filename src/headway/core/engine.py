@@ -149,7 +149,7 @@ class Engine:
             else:
                 self._on_failed(event)
                 consult = True
-        if self.moves:
+        if self.moves.by_request:
             for dispatch in self.moves.take_complete():
                 self._start(dispatch, self.estimator.option(dispatch), 0.0)
         if consult and (self.ready or self.running):
@@ -198,7 +198,8 @@ class Engine:
         run = self.running[event.run_id]
         self.journal.progressed(run, event.last, self.now)
         self.journal.finished(run, self.now)
-        self.moves.end(run.request)
+        if run.moving_to is not None:
+            self.moves.end(run.request)
         self._release(run, run.blocks.stop, event.last.unspent_bytes)
         self._counsel.finished(run, self)
         for request in run.requests:

@@ -94,13 +94,11 @@ def expect_anew(run: Run, rate: float, now: float) -> None:
     One that is behind what is believed of its segment is still believed to end it any moment.
     """
     left_s = run.block_end_s - now
-    if left_s > 0.0:
-        fixed_s = min(left_s, max(0.0, run.busy_from_s - now))
-        seconds = fixed_s + (left_s - fixed_s) * run.rate / rate
-        run.block_end_s = now + seconds
-        run.step_s *= seconds / left_s
-    run.rate = rate
-    _expect_later(run)
+    fixed_s = min(left_s, max(0.0, run.busy_from_s - now))
+    busy_s = (left_s - fixed_s) * run.rate
+    step_s = run.step_s * ((fixed_s + busy_s / rate) / left_s if left_s > 0.0 else 1.0)
+    _expect(run, fixed_s, busy_s, 1.0, rate, now)
+    run.step_s = step_s
 
 
 def _expect(run: Run, fixed_s: float, busy_s: float, steps: float, rate: float, now: float) -> None:
@@ -109,11 +107,7 @@ def _expect(run: Run, fixed_s: float, busy_s: float, steps: float, rate: float, 
     run.busy_from_s = now + fixed_s
     run.block_end_s = now + seconds
     run.step_s = seconds / (steps if steps > 1.0 else 1.0)
-    _expect_later(run)
-
-
-def _expect_later(run: Run) -> None:
-    later_s = run.later_fixed_s + run.later_busy_s / run.rate
+    later_s = run.later_fixed_s + run.later_busy_s / rate
     run.expected_end_s = run.block_end_s + (later_s if later_s > 0.0 else 0.0)
 
 

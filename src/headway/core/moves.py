@@ -47,7 +47,7 @@ class Move:
 
 
 class Moves:
-    """The moves in progress, and the idle cores, in the order of their indices.
+    """The moves in progress by request id, and the idle cores, in the order of their indices.
 
     Nothing here waits forever. A core is promised only if it is idle, the run's own, or in use by another run
     that was asked to stop or to move away from it, and to one move at a time. That other run reaches its safe
@@ -55,15 +55,12 @@ class Moves:
     that waits holds none but the cores promised to itself.
     """
 
-    __slots__ = ("_of_core", "_of_request", "idle")
+    __slots__ = ("_of_core", "by_request", "idle")
 
     def __init__(self, cores: Iterable[Core]) -> None:
         self.idle = list(cores)
-        self._of_request: dict[int, Move] = {}
+        self.by_request: dict[int, Move] = {}
         self._of_core: dict[int, Move] = {}
-
-    def __len__(self) -> int:
-        return len(self._of_request)
 
     def promised_to(self, core: Core) -> Move | None:
         """The move that a core is promised to."""
@@ -71,7 +68,7 @@ class Moves:
 
     def waiting(self) -> Iterator[Run]:
         """The runs that have stopped and whose requests wait for cores, in the order of their moves."""
-        return (move.run for move in self._of_request.values() if move.request.state is State.MOVING)
+        return (move.run for move in self.by_request.values() if move.request.state is State.MOVING)
 
     def begin(self, run: Run, cores: tuple[Core, ...]) -> None:
         """Promise cores to a run, which check_adjust has checked; an earlier move of it ends."""
@@ -79,14 +76,14 @@ class Moves:
         idle = {core.index for core in self.idle}
         move = Move(run, cores, idle & {core.index for core in cores})
         self.idle[:] = [core for core in self.idle if core.index not in move.kept]
-        self._of_request[run.request.id] = move
+        self.by_request[run.request.id] = move
         for core in cores:
             self._of_core[core.index] = move
         run.moving_to = cores
 
     def end(self, request: Request) -> None:
         """A request moves nowhere, or not any more: what was kept for it is idle."""
-        move = self._of_request.pop(request.id, None)
+        move = self.by_request.pop(request.id, None)
         if move is None:
             return
         move.run.moving_to = None
@@ -102,9 +99,9 @@ class Moves:
     def take_complete(self) -> list[Dispatch]:
         """What can go on now, in the order in which it was asked for; its cores are neither idle nor kept
         any more."""
-        complete = [move for move in self._of_request.values() if move.complete]
+        complete = [move for move in self.by_request.values() if move.complete]
         for move in complete:
-            del self._of_request[move.request.id]
+            del self.by_request[move.request.id]
             for core in move.cores:
                 del self._of_core[core.index]
         return [move.dispatch() for move in complete]

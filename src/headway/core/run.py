@@ -88,8 +88,6 @@ class Run:
         started_s: float,
         extra_dram_bytes: float,
         resumed: float,
-        bandwidth_cap_bytes_s: float,
-        decision_s: float,
     ) -> Run:
         """A run of an option that starts now; its beliefs are still to be filled in."""
         return cls(
@@ -110,8 +108,6 @@ class Run:
             resumed=resumed,
             next_block=option.first,
             core_names="+".join([str(core.index) for core in cores]),
-            bandwidth_cap_bytes_s=bandwidth_cap_bytes_s,
-            decision_s=decision_s,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.core.protocols import Contention
 from headway.core.request import Request
 from headway.core.run import Run
-from headway.core.throttle import throttled
+from headway.core.throttle import throttled_rates
 
 
 class RunningSet(dict[int, Run]):
@@ -54,6 +54,6 @@ class RunningSet(dict[int, Run]):
     def _shares(self) -> list[float]:
         if not self._throttles:
             return self._contention.rates([run.bandwidth_bytes_s for run in self.values()])
-        capped = [throttled(run.bandwidth_bytes_s, run.bandwidth_cap_bytes_s) for run in self.values()]
-        shares = self._contention.rates([asked for asked, _ in capped])
-        return [share * left for share, (_, left) in zip(shares, capped, strict=True)]
+        return throttled_rates(
+            self._contention, [(run.bandwidth_bytes_s, run.bandwidth_cap_bytes_s) for run in self.values()]
+        )

@@ -10,7 +10,7 @@ from headway.core.device import Device
 from headway.core.messages import Finish, SafePoint
 from headway.core.protocols import Contention, CostTable
 from headway.core.run import How, Run
-from headway.core.throttle import throttled
+from headway.core.throttle import throttled_rates
 from headway.sim.noise import Noise
 
 _WHOLE = 1.0 - 1e-9
@@ -21,20 +21,16 @@ class Active:
 
     A segment takes `fixed_left_s`, then work (seconds at full speed, advanced at `rate`), then
     `tail_left_s` (a pipeline that drains after a stop). `target` is the share of its work at which it ends.
-    `asked` is the traffic per second that it asks of the memory, and `left` the share of full speed that its
-    bandwidth cap leaves it.
     `saved_bytes` is what the ledger still has to give back, 0 or negative. A stopped run that writes
     something back does that as its last work, with `point` to be told when it is written.
     """
 
     __slots__ = (
-        "asked",
         "at",
         "demand",
         "done_s",
         "dram_bytes",
         "fixed_left_s",
-        "left",
         "noise",
         "option",
         "point",
@@ -63,10 +59,10 @@ class Active:
         self.stale = False  # its end is not scheduled yet, or no longer true
         self.stop: How | None = None
         self.point: SafePoint | None = None
-        self.rate = self.left = 1.0
+        self.rate = 1.0
         self.resumed = run.resumed
         self.target = 1.0
-        self.demand = self.asked = self.work_s = self.done_s = self.dram_bytes = self.saved_bytes = 0.0
+        self.demand = self.work_s = self.done_s = self.dram_bytes = self.saved_bytes = 0.0
         self.fixed_left_s = self.tail_left_s = self.start_s = self.updated_s = 0.0
 
 
@@ -116,8 +112,7 @@ class FluidTruth:
 
     def change(self, run: Run) -> None:
         """A run's bandwidth cap has changed."""
-        self._any_capped = True
-        self._ask(self._actives[run.id])
+        self._any_capped |= run.bandwidth_cap_bytes_s < math.inf
 
     def stop(self, run: Run, how: How, now: float) -> None:
         """Make a run end early: at the next safe point, at the end of its block, or at once."""
@@ -217,7 +212,6 @@ class FluidTruth:
         )
         active.work_s = dram_bytes / self._bandwidth
         active.demand = self._bandwidth
-        self._ask(active)
         active.target = 1.0
         active.fixed_left_s = active.tail_left_s = active.done_s = 0.0
         active.updated_s = now
@@ -226,9 +220,12 @@ class FluidTruth:
     def settle(self, now: float) -> None:
         """After all starts, stops and ends of one instant: share the bandwidth anew, re-time what changed."""
         actives = self._actives.values()
-        rates = self._contention.rates([active.asked for active in actives])
         if self._any_capped:
-            rates = [rate * active.left for active, rate in zip(actives, rates, strict=True)]
+            rates = throttled_rates(
+                self._contention, [(each.demand, each.run.bandwidth_cap_bytes_s) for each in actives]
+            )
+        else:
+            rates = self._contention.rates([active.demand for active in actives])
         for active, rate in zip(actives, rates, strict=True):
             if rate != active.rate:
                 self._advance(active, now)
@@ -251,16 +248,11 @@ class FluidTruth:
         factor = noise[first] if end - first == 1 else sum(noise[first:end]) / (end - first)
         active.work_s = max(segment.compute_s * whole, active.dram_bytes / self._bandwidth) * factor
         active.demand = active.dram_bytes / active.work_s if active.work_s > 0.0 else 0.0
-        self._ask(active)
         active.fixed_left_s = segment.fixed_s
         active.done_s = active.tail_left_s = 0.0
         active.target = 1.0
         active.start_s = active.updated_s = now
         active.stale = True
-
-    @staticmethod
-    def _ask(active: Active) -> None:
-        active.asked, active.left = throttled(active.demand, active.run.bandwidth_cap_bytes_s)
 
     @staticmethod
     def _advance(active: Active, now: float) -> None:
