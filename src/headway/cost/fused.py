@@ -129,7 +129,7 @@ def fused_stacks(
     dram = once + streamed
     compute = compute + counts * device.switch_s
     window = np.minimum(model.shapes.main[begin], bands.fresh[begin, columns] + halo_bytes(model)[begin])
-    fill = model.first_weights[begin] + window
+    fill = np.where(one, model.serial.fill_bytes[begin, kind], model.first_weights[begin] + window)
     fixed, compute = model.timed(compute, dram, fill, core.double_buffered)
     time = fixed + np.maximum(compute, dram / device.dram_bandwidth_bytes_s)
     work = (model.work_sum[end] - model.work_sum[begin]) * (1 + extra)
@@ -159,7 +159,7 @@ def _layer_by_layer(model: Model, first: Longs, length: Longs, kind: int) -> Flo
     for offset in range(int(length.max(initial=0))):
         here = np.minimum(first + offset, len(model) - 1)
         moved = model.shapes.weights[here] + ranges.read[first, 0, offset + 1] - ranges.read[first, 0, offset]
-        moved = moved + np.where(offset == length - 1, ranges.written[first, length], 0.0)
+        moved = moved + np.where(ranges.last_use[here] >= first + length, model.shapes.output[here], 0.0)
         slower = np.maximum(model.serial.cycles_s[here, kind], moved / bandwidth)
         total += np.where(offset < length, slower, 0.0)
     return total

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headway.cost.shapes import Bools, Floats, Shapes, held, streamed
+from headway.cost.shapes import Bools, Floats, Longs, Shapes, held, streamed
 from headway.models.graph import Graph
 
 MAX_LENGTH = 8  # layers in a fused range (Lucas's n <= 8, accelerators.md section 5.2)
@@ -40,6 +40,7 @@ class Ranges:
     waiting: Floats
     side: Floats
     live: Floats
+    last_use: Longs  # [layer]: the last that reads its output; len(layers) if it leaves the network unread
     barrier: tuple[int, ...]  # for each layer the last producer it needs whole, or -1
 
 
@@ -48,15 +49,17 @@ def ranges_of(graph: Graph, shapes: Shapes) -> Ranges:
     size, span = len(graph.layers), MAX_LENGTH + 1
     edges, barrier = _edges(graph)
     reads = _reads(graph, shapes)
+    last_use = np.array([size if use == i else use for i, use in enumerate(graph.last_use)], dtype=np.int64)
     return Ranges(
         fusable=_connected(size, edges, barrier),
         joined=_connected(size, _all_edges(graph), (-1,) * size),
         read=_external_reads(size, reads),
-        written=_written(graph, shapes),
+        written=_written(last_use, shapes),
         inbound=_inbound(graph, shapes),
         waiting=_per_skip(size, span, reads, shapes, waiting=True),
         side=_per_skip(size, span, reads, shapes, waiting=False),
         live=_live(graph, shapes),
+        last_use=last_use,
         barrier=barrier,
     )
 
@@ -158,15 +161,13 @@ def _external_reads(size: int, reads: _Reads) -> Floats:
     return total
 
 
-def _written(graph: Graph, shapes: Shapes) -> Floats:
-    size = len(graph.layers)
-    last_use = np.array(graph.last_use)
-    unread = np.array([use == i and not graph.layers[i].is_output for i, use in enumerate(graph.last_use)])
+def _written(last_use: Longs, shapes: Shapes) -> Floats:
+    size = len(last_use)
     written = np.zeros((size, MAX_LENGTH + 1))
     for offset in range(MAX_LENGTH):
         here = np.arange(size - offset)
         for length in range(offset + 1, MAX_LENGTH + 1):
-            leaves = (last_use[here + offset] >= here + length) | unread[here + offset]
+            leaves = last_use[here + offset] >= here + length
             written[here, length] += np.where(leaves, shapes.output[here + offset], 0.0)
     return written
 
