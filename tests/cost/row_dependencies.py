@@ -1,4 +1,4 @@
-"""Which rows of what a layer reads its output rows depend on, found by changing one row and running the layer.
+"""Which rows of what a layer reads its output rows depend on, found by changing a row and running the layer.
 
 Independent of the reader's formulas: ONNX Runtime computes each merged layer from its inputs, one row of one
 input is changed, and the rows of the output that change are those that need it. What the reader decides is

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from row_dependencies import Dependence, dependences, within_window
 
 from headway.cost.ranges import ranges_of
 from headway.cost.shapes import shapes_of
 from headway.models import Graph, load_model, merge, zoo
-from row_dependencies import Dependence, dependences, within_window
 
 QUICK = {
     "convnext_tiny": {"image_size": 64},

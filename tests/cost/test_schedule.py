@@ -117,9 +117,67 @@ def test_a_residual_is_forwarded_not_fetched():
     assert fused_chain(from_input, 100, 4, [0, 1, 2], 64, 32).read_bits["T0"] == 2 * map_bits
 
 
+def attention_head(tokens: int, size: int, order: str = "qkv") -> list[ChainLayer]:
+    """Queries, keys, values in that order of their projections, scores, softmax, context; 8 bits."""
+    place = {name: index for index, name in enumerate(order)}
+    project = [ChainLayer(size, size, tokens, inputs=(OUTSIDE,)) for _ in order]
+    return [
+        *project,
+        ChainLayer(size, tokens, tokens, inputs=(place["q"], place["k"]), weights=False, whole=(1,)),
+        ChainLayer(tokens, tokens, tokens, weights=False),
+        ChainLayer(tokens, size, tokens, inputs=(4, place["v"]), weights=False, whole=(1,)),
+    ]
+
+
+def feature_elements(layers, stacks, tokens):
+    run = fused_chain(layers, 10, tokens, [0] * len(layers), 64, 32, stacks=stacks)
+    assert run.peak_feature_bits % 8 == 0
+    return run.peak_feature_bits // 8
+
+
+@pytest.mark.parametrize(("tokens", "size"), [(96, 24), (128, 32), (60, 59)])
+def test_fused_attention_needs_less_feature_memory_where_tokens_outnumber_the_head(tokens, size):
+    # Colleman et al., ISQED 2024 (arXiv 2406.09804): 3N / (2N + M) where M > N. Layer by layer keys and
+    # values wait while the scores grow (2MN + MM); fused each row of queries makes way for one of the result.
+    M, N = tokens, size
+    head = attention_head(M, N)
+    one_by_one = feature_elements(head, [0, 1, 2, 3, 4, 5], M)
+    fused = feature_elements(head, [0, 0, 0, 1, 1, 1], M)
+    assert one_by_one == 2 * M * N + M * M + N  # and the last row of queries
+    assert fused == 3 * M * N - N + 2 * M  # a row of scores and one of probabilities for one of queries
+    assert fused / one_by_one == pytest.approx(3 * N / (2 * N + M), rel=0.04)
+
+
+@pytest.mark.parametrize(("tokens", "size"), [(24, 96), (32, 128), (59, 60)])
+def test_fused_queries_and_scores_need_less_feature_memory_for_few_tokens(tokens, size):
+    # The same, (2N + M) / 3N where M < N: queries are made row by row for their scores and never lie there.
+    M, N = tokens, size
+    one_by_one = feature_elements(attention_head(M, N), [0, 1, 2, 3, 4, 5], M)
+    fused = feature_elements(attention_head(M, N, "kvq"), [0, 1, 2, 2, 3, 4], M)
+    assert one_by_one == 3 * M * N + M  # and the first row of scores
+    assert fused == 2 * M * N + M * M + N
+    assert fused / one_by_one == pytest.approx((2 * N + M) / (3 * N), rel=0.04)
+
+
+def test_layer_by_layer_in_tiles_takes_as_long_and_moves_as_much_within_the_core():
+    layers = [*CHAIN[:3], ChainLayer(64, 1, 56, 56, kernel=3, pad=1)]  # a small result, which stays
+    one = fused_chain(layers, 8101, 14, [0] * 4, **SYSTEM)
+    each = fused_chain(layers, 8101, 14, [0] * 4, **SYSTEM, stacks=[0, 1, 2, 3])
+    assert each.dram_bits == one.dram_bits
+    assert sum(tile.end - tile.start for tile in each.tiles) == sum(t.end - t.start for t in one.tiles)
+    assert each.peak_feature_bits > 1.9 * one.peak_feature_bits
+    assert [tile.layer for tile in each.tiles] == sorted(tile.layer for tile in each.tiles)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"stacks": [0, 1, 0, 2]}, "ascending"),
+        ({"stacks": [0]}, "one number per layer"),
+        (
+            {"layers": [*CHAIN[:3], ChainLayer(64, 64, 56, inputs=(2, OUTSIDE), whole=(1,))]},
+            "reads input 1 whole",
+        ),
         ({"cores": [0]}, "as many cores"),
         ({"tiles": [1, 2]}, "tiles is one number"),
         ({"tile_cycles": 0}, "at least 1"),

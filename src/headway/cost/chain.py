@@ -24,8 +24,9 @@ class ChainLayer:
 
     `height` and `width` are those of the input without padding. `inputs` are the layers it reads
     (`OUTSIDE` for the network input); None means the layer before, or the network input for the first. The
-    first of several inputs is read through the window, the others row by row (a residual). Elements of
-    maps and weights have `bits` bits. `weights=False` is an addition or pooling.
+    first of several inputs is read through the window, the others row by row (a residual); those at the
+    positions `whole` are needed whole for any row, as keys and values are. Elements of maps and weights have
+    `bits` bits. `weights=False` is an addition, pooling, or a product of two activations.
     """
 
     channels_in: int
@@ -39,6 +40,7 @@ class ChainLayer:
     bits: int = 8
     inputs: tuple[int, ...] | None = None
     weights: bool = True
+    whole: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -101,6 +103,8 @@ class ChainRun:
     """What a run of a chain took.
 
     Bits are per tensor: T0 is the network input, T1 the first layer's output, W0 its weights.
+    `peak_feature_bits` are the most bits of maps that exist at once (`fused_chain` only), the network input
+    aside.
     """
 
     latency_cycles: int
@@ -108,6 +112,7 @@ class ChainRun:
     write_bits: dict[str, int]
     link_bits: int
     tiles: tuple[Tile, ...] = ()
+    peak_feature_bits: int = 0
 
     @property
     def dram_bits(self) -> int:
@@ -257,7 +262,12 @@ def window_rows(layer: ChainLayer, top: int, bottom: int) -> tuple[int, int]:
 def sources_of(layers: Sequence[ChainLayer], index: int) -> tuple[int, ...]:
     inputs = layers[index].inputs
     if inputs is None:
-        return (index - 1,)
+        inputs = (index - 1,)
+    for position in layers[index].whole:
+        if not 0 <= position < len(inputs) or inputs[position] == OUTSIDE:
+            raise ValueError(
+                f"layer {index} reads input {position} whole, which is not one that a layer makes"
+            )
     for source in inputs:
         if not OUTSIDE <= source < index:
             raise ValueError(

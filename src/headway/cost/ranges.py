@@ -7,6 +7,7 @@ layer; the end of a range is first + offset. All ranges of up to eight layers ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -227,7 +228,7 @@ def _live(graph: Graph, shapes: Shapes) -> Floats:
     waits = np.zeros((size, MAX_LENGTH + 1, MAX_LENGTH + 1))  # [layer, since, until]
     for tensor, (maker, bytes_) in made.items():
         uses = sorted({*readers.get(tensor, ()), *((maker,) if maker >= 0 else ())})
-        for earlier, later in zip(uses, uses[1:], strict=False):
+        for earlier, later in pairwise(uses):
             if later - earlier < MAX_LENGTH:
                 for between in range(earlier + 1, later):
                     waits[between, between - earlier, later - between] += bytes_

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from headway.cost.chain import (
     OUTSIDE,
@@ -36,6 +36,7 @@ def fused_chain(
     link_bits_per_cycle: int,
     connections: Sequence[tuple[int, int]] | None = None,
     convention: Convention = "own",
+    stacks: Sequence[int] | None = None,
 ) -> ChainRun:
     """Run a chain (or a graph with residuals) of layers fused, cut into tiles of whole output rows.
 
@@ -51,6 +52,9 @@ def fused_chain(
     convention: "own" fetches each row of the network input once (its halo stays), counts no padding, and
         writes the outputs that nobody reads. "stream" copies Stream: every tile of the network input is
         fetched with its halo and padding again, and the final output is not written.
+    stacks: the number of the stack of each layer, ascending: a stack is scheduled when the one before it is,
+        and what lies between them stays in the cores. Without it all layers are one stack; a stack per layer
+        goes layer by layer.
 
     A tile is scheduled when all tiles that its window touches are; among those that can be, the one with
     the lowest tile number, then the lowest layer. Weights are fetched when their layer's first tile is
@@ -58,7 +62,8 @@ def fused_chain(
     does (a second buffer), or, with "stream", as long before the core is free as all of the tile's operands
     take over the DRAM bus. Memory capacity is not checked here.
 
-    Raises ValueError for inconsistent lengths, unknown inputs, or cores without a connection.
+    Raises ValueError for inconsistent lengths, unknown inputs, stacks that do not ascend, or cores without a
+    connection.
     """
     if convention not in ("own", "stream"):
         raise ValueError(f'convention is "own" or "stream", not {convention!r}')
@@ -68,7 +73,11 @@ def fused_chain(
         raise ValueError(f"{len(layers)} layers need as many cores (repeats allowed), not {len(cores)}")
     if dram_bits_per_cycle <= 0 or link_bits_per_cycle <= 0:
         raise ValueError("bandwidths are above 0 bits per cycle")
+    order = (0,) * len(layers) if stacks is None else tuple(stacks)
+    if len(order) != len(layers) or list(order) != sorted(order):
+        raise ValueError(f"stacks are one number per layer, ascending: {len(layers)}, not {order}")
     schedule = _Schedule(
+        stacks=order,
         layers=tuple(layers),
         cycles=per_layer(tile_cycles, len(layers), "tile_cycles"),
         counts=per_layer(tiles, len(layers), "tiles"),
@@ -137,6 +146,7 @@ class _Routes:
 class _Schedule:
     """State of one run of `fused_chain`."""
 
+    stacks: tuple[int, ...]
     layers: tuple[ChainLayer, ...]
     cycles: tuple[int, ...]
     counts: tuple[int, ...]
@@ -157,15 +167,15 @@ class _Schedule:
     def run(self) -> ChainRun:
         slots = max(self._tile_count(index) for index in range(len(self.layers)))
         waiting = sorted(
-            (tile * slots // self._tile_count(index), index, tile)
+            (self.stacks[index], tile * slots // self._tile_count(index), index, tile)
             for index in range(len(self.layers))
             for tile in range(self._tile_count(index))
         )
         readers = {source for index in range(len(self.layers)) for source in sources_of(self.layers, index)}
         while waiting:
-            ready = next(tile for tile in waiting if all(key in self.done for key in self._needed(*tile[1:])))
+            ready = next(tile for tile in waiting if all(key in self.done for key in self._needed(*tile[2:])))
             waiting.remove(ready)
-            _, index, tile = ready
+            _, _, index, tile = ready
             needed = self._needed(index, tile)
             self._place(index, tile, needed)
             if index not in readers and not self.stream:
@@ -176,7 +186,27 @@ class _Schedule:
             write_bits=self.write,
             link_bits=self.link_bits,
             tiles=tuple(self.done.values()),
+            peak_feature_bits=self._peak_feature_bits(),
         )
+
+    def _peak_feature_bits(self) -> int:
+        """The most bits of maps that exist at once, from a tile's start to the end of the last that reads it.
+
+        The network input does not count; what nobody reads stays to the end.
+        """
+        last = {key: tile.start for key, tile in self.done.items()}
+        for key, tile in self.done.items():
+            for read in self._needed(*key):
+                if read[0] != key[0]:
+                    last[read] = max(last[read], tile.end)
+        read_ever = {source for index in range(len(self.layers)) for source in sources_of(self.layers, index)}
+        changes = []
+        for key, tile in self.done.items():
+            bits = self._tile_bits(*key)
+            changes.append((tile.start, 1, bits))
+            if key[0] in read_ever:
+                changes.append((max(last[key], tile.end), 0, -bits))
+        return max(accumulate(bits for _, _, bits in sorted(changes)))
 
     def _height(self, index: int) -> int:
         return int(ceil_div(self.layers[index].rows, self.counts[index]))
@@ -197,6 +227,8 @@ class _Schedule:
             if source == OUTSIDE:
                 continue
             begin, end = window_rows(layer, top, bottom) if position == 0 else (top, bottom)
+            if position in layer.whole:
+                begin, end = 0, self.layers[source].rows
             height = self._height(source)
             end = min(end, self.layers[source].rows)
             needed += [(source, part) for part in range(begin // height, ceil_div(end, height))]

@@ -12,6 +12,7 @@ from headway.cost.model import Model
 from headway.cost.shapes import Floats
 from headway.cost.units import unit_counts
 
+
 @dataclass(frozen=True, slots=True)
 class SerialRuns:
     """Costs of each block in its four surroundings: arrays [input kept, output unwritten, block, kind]."""
