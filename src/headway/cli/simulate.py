@@ -77,7 +77,14 @@ def policies_command(policy_file: PolicyFile = None) -> None:
     table = Table("policy", "what it does", box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1))
     for name, words in known_policies().items():
         table.add_row(name, words)
-    Console().print(table, markup=False)
+    console = Console()
+    console.print(table, markup=False)
+    console.print(
+        "Any of them with ':drop' behind its name (edf:drop) also drops a waiting request once it cannot meet"
+        " its deadline any more.",
+        markup=False,
+        highlight=False,
+    )
 
 
 def _run(prepared: Prepared, policies: list[str], out: Path | None, *, comparing: bool) -> None:

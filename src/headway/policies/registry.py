@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from headway.core.errors import HeadwayError
 from headway.policies.base import Policy
+from headway.policies.dropping import SUFFIX, Dropping
 
 _POLICIES: dict[str, tuple[type[Policy], dict[str, object]]] = {}
 
@@ -47,14 +48,23 @@ def describe(name: str) -> str:
 
 
 def make(name: str) -> Policy:
-    """A fresh policy of that name.
+    """A fresh policy of that name; with ":drop" behind it, under the common early-drop rule.
 
     Raises HeadwayError, naming those that exist, if there is none, or with its cause if it cannot be made.
     """
-    if name not in _POLICIES:
-        close = get_close_matches(name, _POLICIES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise HeadwayError(f"policy: found {name!r}; accepted: {', '.join(names())}{hint}")
+    if name in _POLICIES:
+        return _made(name)
+    inner = name.removesuffix(SUFFIX)
+    if inner != name and inner in _POLICIES:
+        return Dropping(_made(inner))
+    close = get_close_matches(inner, _POLICIES, n=1)
+    hint = f"; did you mean {close[0] + name[len(inner) :]!r}?" if close else ""
+    raise HeadwayError(
+        f"policy: found {name!r}; accepted: {', '.join(names())}, each also with {SUFFIX!r} behind it{hint}"
+    )
+
+
+def _made(name: str) -> Policy:
     cls, options = _POLICIES[name]
     try:
         return cls(**options)

@@ -1,0 +1,99 @@
+"""Memory bandwidth in shares by score, layer by layer: the runtime of MoCA and of AuRORA.
+
+Source: the public codes of MoCA (SeahK/gemmini-rocc-tests-moca-ae) and AuRORA (SeahK/aurora-rocc-tests-ae),
+both in include/gemmini.h: when a layer starts, its demand u and those of the others are added up; of what
+exceeds the limit it gives up the part W / (score u + W), where W is the sum of the others' scores times
+demands, but keeps at least the floor. MoCA's code multiplies the others' demands by this layer's own score,
+so that scores cancel; AuRORA's has each one's own. Score, limit and floor are AuRORA's, too: with MoCA's (150
+% and 25 %) four groups never get less than the quarter that a fair memory controller, as here, gives them
+anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from headway.core.messages import Adjust, Wake
+from headway.core.protocols import View
+from headway.core.run import Run
+from headway.policies.spatial import Spatial
+
+LIMIT = 1.2
+"""Sum of the demands, in shares of the bandwidth, from which on layers are throttled."""
+
+FLOOR = 0.1
+"""The least share of the bandwidth that a layer keeps."""
+
+MOST_SCORE, LATE_SCORE = 200.0, 10.0
+"""The largest score, and that of a request whose deadline is past."""
+
+
+def score(left_s: float, slack_s: float) -> float:
+    """How much a request needs bandwidth: what is left of it over its slack, in percent."""
+    return LATE_SCORE if slack_s <= 0.0 else min(MOST_SCORE, 100.0 * left_s / slack_s)
+
+
+def throttled(share: float, score: float, others: Sequence[tuple[float, float]]) -> float | None:
+    """What a layer with that demand and score keeps beside others, given as (demand, score); None if all."""
+    excess = share + sum(demand for demand, _ in others) - LIMIT
+    weight = sum(demand * each for demand, each in others)
+    if excess <= 0.0 or weight <= 0.0:
+        return None
+    kept = max(FLOOR, share - excess * weight / (score * share + weight))
+    return kept if kept < share else None
+
+
+class LayerStarts:
+    """Which runs have begun another layer since they were looked at last."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def fresh(self, view: View) -> list[Run]:
+        """Those runs, in the order they started."""
+        running = view.running
+        found = [run for run in running if self._seen.get(run.id) != run.segment]
+        self._seen = {run.id: run.segment for run in running}
+        return found
+
+
+def next_layer(view: View) -> Iterator[Wake]:
+    """Asks to be woken when the first of the running layers is believed to end."""
+    ends_s = [run.block_end_s for run in view.running if run.block_end_s > view.now]
+    if ends_s:
+        yield Wake(min(ends_s))
+
+
+class Partition:
+    """Bandwidth caps of the runs: each is set when its layer starts, and holds until its next layer."""
+
+    def __init__(self, spatial: Spatial) -> None:
+        self._spatial = spatial
+
+    def adjust(self, runs: Sequence[Run], view: View) -> Iterator[Adjust]:
+        """New caps for runs that have begun a layer."""
+        if not runs:
+            return
+        bandwidth = view.device.dram_bandwidth_bytes_s
+        caps = {run.id: run.bandwidth_cap_bytes_s / bandwidth for run in view.running}
+        demands = {run.id: _demand(run, view) for run in view.running}
+        scores = {run.id: self._score(run, view) for run in view.running}
+        for run in runs:
+            others = [(min(demands[id], caps[id]), scores[id]) for id in caps if id != run.id]
+            kept = throttled(demands[run.id], scores[run.id], others)
+            caps[run.id] = math.inf if kept is None else kept
+            cap_bytes_s = caps[run.id] * bandwidth
+            if cap_bytes_s != run.bandwidth_cap_bytes_s:
+                yield Adjust(run, bandwidth_cap_bytes_s=cap_bytes_s)
+
+    def _score(self, run: Run, view: View) -> float:
+        left_s = self._spatial.remaining_s(run.request, len(run.cores), view, run.next_block)
+        return score(left_s, run.request.deadline_s - view.now)
+
+
+def _demand(run: Run, view: View) -> float:
+    """The share of the bandwidth that a run's present layer asks for."""
+    segment, bandwidth = run.segments[run.segment], view.device.dram_bandwidth_bytes_s
+    seconds = segment.solo_s(bandwidth)
+    return segment.dram_bytes / (seconds * bandwidth) if seconds > 0.0 else 0.0

@@ -1,0 +1,131 @@
+"""PREMA: tokens say who is a candidate, the shortest candidate runs, others drain or are checkpointed.
+
+After "PREMA: A Predictive Multi-task Scheduling Algorithm For Preemptible Neural Processing Units" (HPCA
+2020). Tokens, threshold and choice are those of the public code of Dysta
+(SamsungLabs/Sparse-Multi-DNN-Scheduling, PREMA_Scheduler), which follows algorithm 2 of the paper; a
+candidate has at least the threshold, since with more than it, as printed, nobody is one at the start. Waiting
+is counted once, where that code adds up all waiting so far at every decision. The mechanism (algorithm 3) and
+the period are as remembered of the paper.
+
+Port to several cores: of all requests, waiting and running, as many are picked as there are cores, and a
+picked one that waits takes the fastest idle core for its next layer, or that of a running one that is not
+picked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from headway.core.messages import Decision, Preempt, Wake
+from headway.core.protocols import Capability, View
+from headway.core.request import Request
+from headway.core.run import How, Outcome, Run
+from headway.policies.base import Policy
+from headway.policies.placement import Placement
+from headway.policies.registry import policy
+
+LEVELS = (9, 3, 1)
+"""Tokens of high, middle and low priority, and the thresholds (paper, table II)."""
+
+MIDDLE_FROM, HIGH_FROM = 3, 9
+"""Priorities from which a request is of middle and high priority: MoCA's classes of 0 to 11 (its public
+code), which leave PREMA's 1, 3 and 9 as they are."""
+
+PERIOD_S = 0.25e-3
+"""A decision is taken at least this often while anybody waits: the paper's scheduling period, as
+remembered."""
+
+
+class Mechanism(StrEnum):
+    """How a running request makes way."""
+
+    DYNAMIC = "dynamic"  # it finishes first, or is checkpointed, whichever hurts less
+    CHECKPOINT = "checkpoint"  # stops at its next safe point and keeps what is done
+    KILL = "kill"  # stops at once, its present layer is lost
+
+
+@policy("prema")
+@policy("prema:checkpoint", mechanism=Mechanism.CHECKPOINT)
+@policy("prema:kill", mechanism=Mechanism.KILL)
+class Prema(Policy):
+    """PREMA (HPCA 2020): tokens grow with priority and slowdown, of those with enough the shortest runs."""
+
+    needs = frozenset({Capability.PREEMPT})
+
+    def __init__(self, *, mechanism: Mechanism = Mechanism.DYNAMIC) -> None:
+        self._mechanism = mechanism
+        self._placement = Placement()
+        self._waited_s: dict[int, float] = {}
+        self._period_end_s = 0.0
+
+    def decide(self, view: View) -> Iterator[Decision]:
+        """Start those picked that wait, make room for the others, and come back after the period."""
+        placement, now = self._placement, view.now
+        placement.begin(view)
+        waiting, running = list(view.ready), view.running
+        tokens = {request.id: self._token(request, now) for request in waiting}
+        tokens |= {run.request.id: self._token(run.request, None) for run in running}
+        most = max(tokens.values())
+        threshold = next(level for level in LEVELS if level <= most)
+        ranks = {request.id: view.remaining_s(request) for request in waiting}
+        ranks |= {run.request.id: _left_s(run, view) for run in running}
+        order = sorted(ranks, key=lambda id: (tokens[id] < threshold, ranks[id], id))
+        picked = {id: place for place, id in enumerate(order[: len(view.device.cores)])}
+        waiting = sorted((request for request in waiting if request.id in picked), key=lambda r: picked[r.id])
+        left: list[Request] = []
+        for request in waiting:
+            core = placement.fastest(request)
+            if core is None:
+                left.append(request)
+                continue
+            placement.take(core)
+            self._waited_s[request.id] = self._waiting_s(request, now)
+            yield placement.suited(request, core)
+        yield from self._make_room(left, [run for run in running if run.request.id not in picked], view)
+        if view.ready and now >= self._period_end_s:
+            self._period_end_s = now + PERIOD_S
+            yield Wake(self._period_end_s)
+
+    def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
+        """Forget how long it waited."""
+        self._waited_s.pop(request.id, None)
+
+    def _make_room(self, waiting: list[Request], victims: list[Run], view: View) -> Iterator[Decision]:
+        """The running requests with most left, for those picked that found no core."""
+        stopping = sum(run.stopping is not None for run in victims)
+        free = sorted(
+            (run for run in victims if run.stopping is None), key=lambda run: _left_s(run, view), reverse=True
+        )
+        for request, run in zip(waiting[stopping:], free, strict=False):
+            if self._mechanism is not Mechanism.DYNAMIC:
+                yield Preempt(run, How.KILL if self._mechanism is Mechanism.KILL else How.SPILL)
+            elif not _drains(request, run, view):
+                yield Preempt(run, How.SPILL)
+
+    def _token(self, request: Request, now: float | None) -> float:
+        """Priority, and as much again for every isolated latency that it has waited (not counting a run in
+        progress, for which `now` is None)."""
+        waited_s = self._waited_s.get(request.id, 0.0) if now is None else self._waiting_s(request, now)
+        return _level(request) * (1.0 + (waited_s / request.isolated_s if request.isolated_s > 0.0 else 0.0))
+
+    def _waiting_s(self, request: Request, now: float) -> float:
+        return self._waited_s.get(request.id, 0.0) + now - request.ready_since_s
+
+
+def _level(request: Request) -> int:
+    high, middle, low = LEVELS
+    return high if request.priority >= HIGH_FROM else middle if request.priority >= MIDDLE_FROM else low
+
+
+def _left_s(run: Run, view: View) -> float:
+    """Seconds until the request of a run would be done."""
+    return run.expected_end_s - view.now + view.table(run.request).remaining_s[run.blocks.stop]
+
+
+def _drains(request: Request, run: Run, view: View) -> bool:
+    """Whether the running request finishes first (algorithm 3): each would wait for what is left of the
+    other, and that weighs more on the running one, relative to its isolated latency."""
+    loss_of_running = view.remaining_s(request) * request.isolated_s
+    loss_of_waiting = _left_s(run, view) * run.request.isolated_s
+    return loss_of_running > loss_of_waiting
