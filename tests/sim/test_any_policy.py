@@ -6,9 +6,12 @@ import random
 from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headway.config import load_hardware
 from headway.core.block import Mode
+from headway.core.decision_time import DecisionCharge
 from headway.core.engine import Engine
 from headway.core.messages import Adjust, Dispatch, Drop, Preempt, Wake
 from headway.core.protocols import Capability
@@ -181,13 +184,13 @@ class RandomPolicy(Policy):
         return Dispatch((request,), range(block, end), (idle[0],))
 
 
-def simulate(policy, device, tables, requests, *, noise=None, rule=None):
+def simulate(policy, device, tables, requests, *, noise=None, rule=None, charge=None):
     """The log of a simulation, with what the checks ask of its description."""
     cores = [{"index": core.index, "name": core.name, "kind": core.kind} for core in device.cores]
     bandwidth = device.dram_bandwidth_bytes_s
     sink = MemoryLog({"device": {"cores": cores, "dram_bandwidth_bytes_s": bandwidth}})
     rule = rule or MaxMinFair(bandwidth)
-    engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, sink)
+    engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, sink, charge=charge)
     factors = noise or {}
     policy.engine = engine
     Simulation(
@@ -260,6 +263,36 @@ def test_made_up_costs(seed):
     assert problems(simulate(policy, device, tables, requests, noise=noise, rule=rule), requests) == []
 
 
+class Watched(RandomPolicy):
+    """Finds every core in one place, at every decision."""
+
+    def decide(self, view):
+        kept = [core for move in self.engine.moves.by_request.values() for core in move.kept]
+        busy = [core.index for run in view.running for core in run.cores]
+        assert sorted([*kept, *busy, *(core.index for core in view.idle)]) == list(
+            range(len(view.device.cores))
+        )
+        asked = sum(min(run.bandwidth_bytes_s, run.bandwidth_cap_bytes_s) for run in view.running)
+        assert view.bandwidth_free() == pytest.approx(view.device.dram_bandwidth_bytes_s - asked)
+        return super().decide(view)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    cores=st.integers(2, 6),
+    blocks=st.integers(1, 12),
+    count=st.integers(2, 15),
+    charge=st.sampled_from([None, DecisionCharge(1e-5, 1e-6, 1e-6)]),
+)
+def test_whoever_moves_gets_there_and_gives_everything_back(seed, cores, blocks, count, charge):
+    device = toy_device(cores)
+    tables = {"m": ToyTable(device, [(1e-3, 4e5)] * blocks, steps=2)}
+    requests, noise, span_s = requests_of(random.Random(seed), tables, count)
+    policy = Watched(seed, step_s=span_s / 5)
+    assert problems(simulate(policy, device, tables, requests, noise=noise, charge=charge), requests) == []
+
+
 @pytest.fixture(scope="module")
 def models():
     return {
@@ -284,6 +317,7 @@ def test_real_costs_in_all_modes(hardware, bandwidth, models):
         assert problems(log, requests) == []
         did += policy.did
     expected = {"serial", "fused", "split", "resume", "spill", "drain", "kill", "drop", "drop running"}
+    expected |= {"move", "cap"}
     assert expected <= set(did)
 
 

@@ -52,7 +52,7 @@ from headway.core.moves import Moves
 from headway.core.protocols import Capability, Contention, Estimator, Policy, Sink
 from headway.core.request import Request, State
 from headway.core.residency import Ledger
-from headway.core.run import How, Outcome, Run
+from headway.core.run import REALLOCATED, How, Outcome, Run
 from headway.core.running import RunningSet
 from headway.core.view import EngineView
 from headway.core.waiting import Alarms, ReadyQueue
@@ -64,9 +64,6 @@ _END_STATE = {
     Outcome.CANCELLED: State.CANCELLED,
     Outcome.FAILED: State.FAILED,
 }
-
-REALLOCATED = "reallocate"
-"""The cause in the log of a stop after which a request goes on on other cores."""
 
 _WHOLE = 1.0 - 1e-9  # shares are sums of floats
 

@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Core
 from headway.core.request import Request
+
+REALLOCATED: Final = "reallocate"
+"""In the log the cause of a stop after which a request goes on on other cores."""
 
 
 class How(StrEnum):

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from headway.core.run import Outcome
+from headway.core.run import REALLOCATED, Outcome
 from headway.record.columns import Stretches, stretches_of
 from headway.record.log import LogTable
 
@@ -26,6 +26,7 @@ def check_conservation(log: LogTable) -> list[str]:
     - Each stretch lies inside its run, on the cores, in the mode and within the blocks that the run
       started with, and follows the one before it without a gap.
     - A request has one arrival, at most one reply, not before its arrival, and one run at a time.
+    - A request that was moved to other cores goes on with the rest of its range, or is given up.
     - What was done for a completed request adds up to each of its blocks exactly once; what a kill threw
       away, and parts that a later run could not resume, are not counted. (How many blocks a model has is
       taken from its completed request that went furthest.)
@@ -36,6 +37,7 @@ def check_conservation(log: LogTable) -> list[str]:
     return [
         *_cores_used_twice(log, work),
         *_stretches_outside_runs(log, work),
+        *_moves(log),
         *_replies(log),
         *_blocks_done(log, work),
         *_bytes_beyond_bandwidth(log, work),
@@ -104,6 +106,33 @@ def _stretches_outside_runs(log: LogTable, work: Stretches) -> Iterator[str]:
         same = work.request[before] == work.request[after] and work.run[before] != work.run[after]
         if same and work.start_s[after] < work.end_s[before] - TIME_TOLERANCE_S:
             yield f"request {work.request[after]}: runs {work.run[before]} and {work.run[after]} at once"
+
+
+def _moves(log: LogTable) -> Iterator[str]:
+    time_s, event, reason, outcome = (
+        log.floats("time_s"),
+        *(log.strings(name) for name in ("event", "reason", "outcome")),
+    )
+    request, run, first, end = (log.integers(name) for name in ("request", "run", "first_block", "end_block"))
+    reached: dict[int, int] = {}  # by run, the block it came to
+    rest: dict[int, tuple[int, int]] = {}  # by request that moves, the blocks that are left
+    for row in np.flatnonzero(np.isin(event, ["start", "progress", "stop", "reply"])).tolist():
+        key, its_run = int(request[row]), int(run[row])
+        blocks = (int(first[row]), int(end[row]))
+        if event[row] == "progress":
+            reached[its_run] = blocks[1]
+        elif event[row] == "stop":
+            if reason[row] == REALLOCATED:
+                rest[key] = (reached.get(its_run, blocks[0]), blocks[1])
+        elif key in rest:
+            left = rest.pop(key)
+            if event[row] == "start" and blocks != left:
+                yield (
+                    f"request {key}: goes on at {time_s[row]} s with blocks {blocks[0]} to {blocks[1]}, after"
+                    f" it was moved with {left[0]} to {left[1]} left"
+                )
+            elif outcome[row] == Outcome.DONE.value:
+                yield f"request {key}: done at {time_s[row]} s with blocks {left[0]} to {left[1]} left"
 
 
 def _replies(log: LogTable) -> Iterator[str]:
