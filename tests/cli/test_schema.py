@@ -20,7 +20,7 @@ def _only_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "app", application)
 
 
-@pytest.mark.parametrize("kind", ["hardware", "scenario"])
+@pytest.mark.parametrize("kind", ["hardware", "scenario", "suite"])
 def test_prints_the_schema(capsys: pytest.CaptureFixture[str], kind: str) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main(["schema", kind])

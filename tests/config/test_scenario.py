@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from headway.config import Scenario
-from headway.config.arrivals import Closed, Mmpp, Periodic, Poisson, Uniform
+from headway.config.arrivals import After, Closed, Mmpp, Periodic, Poisson, Uniform
+from headway.config.priorities import DRAWS, DrawnPriority
+from headway.config.traces import Trace
 from headway.core.errors import HeadwayError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -425,3 +427,123 @@ def test_a_layer_table_has_no_dimensions_to_size() -> None:
     data["tenants"][0] |= {"model": "net.csv", "dims": {"batch": 2}}
     with pytest.raises(HeadwayError, match="a layer table has none"):
         Scenario.from_mapping(data)
+
+
+FRAMES = {"process": "periodic", "rate": "30 fps"}
+
+
+def with_tenants(*arrivals: dict[str, Any], **changes: Any) -> Scenario:
+    tenants = [
+        {"name": f"t{number}", "model": "resnet18", "sla": {"isolated": 4}, "arrivals": process}
+        for number, process in enumerate(arrivals)
+    ]
+    return Scenario.from_mapping(mapping(tenants=tenants, **changes))
+
+
+def test_a_load_may_be_given_and_changed() -> None:
+    scenario = with_tenants(FRAMES, load=0.7)
+    assert scenario.offered_load == 0.7
+    assert scenario.to_mapping()["load"] == 0.7
+    assert scenario.with_overrides({"load": 1.2}).offered_load == 1.2
+    assert scenario.with_overrides({"load": None}).offered_load is None
+    with pytest.raises(HeadwayError, match=r"^scenario: load: closed loops take what they get"):
+        with_tenants(FRAMES, {"process": "closed", "clients": 1, "think_time": "0 s"}, load=0.7, **LASTING)
+
+
+LASTING = {"requests": None, "duration": "1 s"}
+
+
+def test_cascades_lead_from_a_parent() -> None:
+    scenario = with_tenants(FRAMES, {"process": "after", "parent": "t0", "probability": 0.5})
+    child = scenario.tenants[1].arrivals
+    assert isinstance(child, After)
+    assert (child.parent, child.probability) == ("t0", 0.5)
+    assert isinstance(scenario.arrivals_of(scenario.tenants[0]), Periodic)
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "message"),
+    [
+        (
+            [{"process": "after", "parent": "to"}, FRAMES],
+            r"tenants[0].arrivals.parent: no tenant named 'to'; accepted: t0",
+        ),
+        ([{"process": "after", "parent": "t0"}], "tenants[0].arrivals.parent: goes in a circle: t0 after t0"),
+        (
+            [{"process": "after", "parent": "t1"}, {"process": "after", "parent": "t0"}],
+            "tenants[0].arrivals.parent: goes in a circle: t0 after t1 after t0",
+        ),
+        (
+            [{"process": "after", "parent": "t1", "probability": 1.5}, FRAMES],
+            "probability: found 1.5; accepted:",
+        ),
+        ([{"process": "after"}], "tenants[0].arrivals.parent: missing, but required"),
+        (
+            [{"process": "trace", "file": "a.csv", "format": "azure"}],
+            "tenants[0].arrivals.format: found 'azure'; accepted: 'azure-llm', 'mooncake'",
+        ),
+        (
+            [{"process": "trace", "file": "a.csv", "format": "mooncake", "rows": {"function": ["f"]}}],
+            "tenants[0].arrivals.rows.function: rows of mooncake have none; accepted: input, output",
+        ),
+        (
+            [{"process": "moca-streams", "share": 0}],
+            "tenants[0].arrivals.share: found 0; accepted: greater than 0",
+        ),
+    ],
+)
+def test_mistakes_in_new_arrivals(arrivals: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(HeadwayError) as error:
+        with_tenants(*arrivals)
+    assert message in str(error.value)
+
+
+def test_streams_need_a_tenant_that_has_them() -> None:
+    scenario = with_tenants({"process": "moca-streams"}, streams={"cap": 1.42, "step": "0 s"})
+    assert scenario.streams is not None
+    assert scenario.streams.cap == 1.42
+    with pytest.raises(HeadwayError, match=r"^scenario: streams: no tenant has arrivals of the process moca"):
+        with_tenants(FRAMES, streams={"cap": 1.42})
+
+
+def test_a_trace_is_looked_for_beside_the_scenario(tmp_path: Path) -> None:
+    text = TEXT.replace(
+        "{process: periodic, rate: 30 fps, jitter: 1 ms}", "{process: trace, file: t.csv, format: mooncake}"
+    )
+    file = written(tmp_path, text)
+    with pytest.raises(
+        HeadwayError, match=r"scenario\.yaml:18: tenants\[0\]\.arrivals\.file: no file .*t\.csv"
+    ):
+        Scenario.load(file)
+    (tmp_path / "t.csv").write_text("")
+    scenario = Scenario.load(file)
+    process = scenario.arrivals_of(scenario.tenants[0])
+    assert isinstance(process, Trace)
+    assert process.file == str(tmp_path / "t.csv")
+    moved = scenario.to_mapping(tmp_path / "deeper")
+    assert moved["tenants"][0]["arrivals"]["file"] == str(tmp_path / "t.csv")
+
+
+def test_priorities_may_be_drawn() -> None:
+    base = mapping()
+    base["tenants"][0]["priority"] = {"draw": "prema"}
+    drawn = Scenario.from_mapping(base).tenants[0].priority
+    assert isinstance(drawn, DrawnPriority)
+    assert drawn.classes.mean == pytest.approx(13 / 3)
+    assert sum(DRAWS["moca"].weights) == 108
+    for wrong, message in (
+        ({"draw": "dice"}, "accepted: 'prema' or 'moca'"),
+        (-1, "greater than or equal to 0"),
+    ):
+        base["tenants"][0]["priority"] = wrong
+        with pytest.raises(HeadwayError, match=rf"tenants\[0\]\.priority.*: found .*{message}"):
+            Scenario.from_mapping(base)
+
+
+def test_a_star_is_every_item() -> None:
+    scenario = with_tenants(FRAMES, FRAMES, FRAMES).with_overrides(
+        {"tenants.*.priority": 2, "tenants.t1.weight": 3.0}
+    )
+    assert [(tenant.priority, tenant.weight) for tenant in scenario.tenants] == [(2, 1.0), (2, 3.0), (2, 1.0)]
+    with pytest.raises(HeadwayError, match="found an empty list"):
+        scenario.with_overrides({"tenants.*": None})

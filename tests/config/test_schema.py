@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from headway.config.yaml_file import read_yaml
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HARDWARE = jsonschema.Draft202012Validator(json_schema("hardware"))
 SCENARIO = jsonschema.Draft202012Validator(json_schema("scenario"))
+SUITE = jsonschema.Draft202012Validator(json_schema("suite"))
+ALL = {"hardware": HARDWARE, "scenario": SCENARIO, "suite": SUITE}
 
 
 def example() -> dict[str, Any]:
@@ -25,7 +28,7 @@ def example() -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize("validator", [HARDWARE, SCENARIO], ids=["hardware", "scenario"])
+@pytest.mark.parametrize("validator", ALL.values(), ids=ALL)
 def test_schemas_are_schemas(validator: jsonschema.Draft202012Validator) -> None:
     validator.check_schema(validator.schema)
     json.dumps(validator.schema)
@@ -73,10 +76,41 @@ def test_ways_to_give_hardware(hardware: object) -> None:
         {"tenants": [example()["tenants"][0] | {"arrivals": {"process": "steady"}}]},
         {"tenants": [example()["tenants"][0] | {"class": "relaxed"}]},
         {"tenants": [example()["tenants"][0] | {"expires": 5}]},
+        {"tenants": [example()["tenants"][0] | {"priority": {"draw": "dice"}}]},
+        {"tenants": [example()["tenants"][0] | {"arrivals": {"process": "trace", "file": "a.csv"}}]},
+        {"load": 0},
     ],
 )
 def test_what_a_scenario_may_not_say(change: dict[str, Any]) -> None:
     assert not SCENARIO.is_valid(example() | change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"load": 0.9},
+        {"tenants": [example()["tenants"][0] | {"priority": {"draw": "moca"}}]},
+        {"tenants": [example()["tenants"][0] | {"arrivals": {"process": "after", "parent": "camera"}}]},
+        {
+            "streams": {"cap": 1.42, "step": "45 us"},
+            "tenants": [example()["tenants"][0] | {"arrivals": {"process": "moca-streams", "share": 3}}],
+        },
+    ],
+)
+def test_what_a_scenario_may_say(change: dict[str, Any]) -> None:
+    SCENARIO.validate(example() | change)
+
+
+SUITES = sorted((resources.files("headway") / "workload" / "suites").iterdir(), key=lambda file: file.name)
+
+
+@pytest.mark.parametrize("file", SUITES, ids=lambda file: file.name)
+def test_shipped_suites(file: Path) -> None:
+    data = read_yaml(file).data
+    SUITE.validate(data)
+    for change in ({"models": ["ligth"]}, {"loads": [0]}, {"colour": "red"}, {"base": {"table": "mine"}}):
+        assert not SUITE.is_valid(data | change)
+    SUITE.validate(data | {"models": [{"name": "mine", "tenants": ["resnet18", {"model": "a.onnx"}]}]})
 
 
 def defaults(schema: dict[str, Any], definitions: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:

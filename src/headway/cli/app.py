@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli import cost, export, hardware, inspect, live, schema, simulate, zoo
+from headway.cli import cost, export, hardware, inspect, live, schema, simulate, suite, zoo
 from headway.core.errors import HeadwayError
 
 EXIT_USAGE = 2
@@ -44,7 +44,7 @@ def _common_options(
     del version
 
 
-for _group in (simulate, live, export, inspect, cost, hardware, zoo, schema):
+for _group in (simulate, live, export, inspect, cost, hardware, zoo, schema, suite):
     _group.register(app)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os.path import relpath
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -235,9 +236,20 @@ class Scenario(Strict):
         """``file:line: place`` of a field, for messages: ``where("tenants", 0, "model")``."""
         return self._origin.document.where(place)
 
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain data, with hardware in full, that `from_mapping` turns into an equal scenario."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+    def to_mapping(self, folder: Path | None = None) -> dict[str, Any]:
+        """Plain data, with hardware in full, that `from_mapping` turns into an equal scenario.
+
+        Paths of models and traces stay as they are or, for a file to lie in `folder`, lead from there.
+        """
+        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if folder is not None:
+            for tenant, item in zip(self.tenants, data["tenants"], strict=True):
+                model, process = self.model_path(tenant), self.arrivals_of(tenant)
+                if model is not None:
+                    item["model"] = _path_from(folder, model)
+                if isinstance(process, Trace):
+                    item["arrivals"]["file"] = _path_from(folder, Path(process.file))
+        return data
 
     def with_overrides(self, changes: Mapping[str, Any]) -> Scenario:
         """A checked copy with some fields changed.
@@ -255,6 +267,11 @@ class Scenario(Strict):
             self._origin.folder,
             name=f"{self._origin.document.name} with changes",
         )
+
+
+def _path_from(folder: Path, path: Path) -> str:
+    """A path as a file in `folder` has to give it."""
+    return str(path) if path.is_absolute() else Path(relpath(path, folder)).as_posix()
 
 
 def _with_hardware(document: Document, folder: Path) -> Document:

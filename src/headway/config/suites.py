@@ -118,7 +118,9 @@ class Suite(Strict):
                 raise mistake(f"{str(twice)!r} is there twice; give each a name of its own", *place)
         if prod(len(labels) for labels in axes.values()) > MOST_CELLS:
             raise mistake(f"more than {MOST_CELLS} cells", "models")
-        if self.loads is None and any(label not in (OWN, "moca-streams") for label in axes["arrivals"]):
+        paced = (OWN, "moca-streams")
+        processes = [each if isinstance(each, str) else each.get("process") for each in self.arrivals]
+        if self.loads is None and any(process not in paced for process in processes):
             raise mistake("missing, but required: other arrivals than own have shares, not rates", "loads")
         return self
 

@@ -53,13 +53,13 @@ def stream_times(
     for arrival_s, _, position in merged:
         index = indices[position]
         indices[position] = index + 1
-        yield arrival_s, position, index
+        yield arrival_s / streams.speed, position, index  # divided only here: no speed changes the order
 
 
 def _one(
     streams: Streams, members: Sequence[StreamMember], seed: int, number: int
 ) -> Iterator[tuple[float, int, int]]:
-    """Arrivals of one stream: seconds, the stream's number, the tenant's position."""
+    """Arrivals of one stream at a speed of 1: seconds, the stream's number, the tenant's position."""
     draws = stream(seed, "moca streams", number)
     bounds = list(accumulate(member.share for member in members))
     now_s = 0.0
@@ -69,4 +69,4 @@ def _one(
         for draw, step in zip(chosen, steps, strict=True):
             member = members[min(bisect_right(bounds, draw), len(members) - 1)]
             yield now_s, number, member.position
-            now_s += max(0.0, member.isolated_s * streams.cap - streams.step * step) / streams.speed
+            now_s += max(0.0, member.isolated_s * streams.cap - streams.step * step)

@@ -56,7 +56,7 @@ def rows_taken(processes: Iterable[Trace]) -> list[str]:
         takers = np.zeros(len(table.arrival_s), dtype=np.int64)
         for user in users:
             takers += table.taken(user.rows) & (table.arrival_s >= user.start)
-        for name, mask in (("no tenant", takers == 0), ("several tenants", takers > 1)):
+        for whose, mask in (("no tenant's", takers == 0), ("several tenants'", takers > 1)):
             if requests := int(table.requests[mask].sum()):
-                said.append(f"{file}: {requests} of {int(table.requests.sum())} requests are {name}'s")
+                said.append(f"{file}: {requests} of {int(table.requests.sum())} requests are {whose}")
     return said
