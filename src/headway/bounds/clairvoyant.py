@@ -65,12 +65,11 @@ class Bound:
 
 
 class Clairvoyant:
-    """Bounds for one device and its models. What the models' ways cost is worked out once."""
+    """Bounds for one device and its models."""
 
     def __init__(self, device: Device, tables: Mapping[str, CostTable]) -> None:
         self._device = device
         self._tables = tables
-        self._ways: dict[str, Ways] = {}
         self._cost_at: dict[str, Floats] = {}
         self._prices = _prices(device)
 
@@ -111,9 +110,7 @@ class Clairvoyant:
         return Bound(len(requests), int(best + 1e-6), int((~hopeful).sum()), share)
 
     def _ways_of(self, model: str) -> Ways:
-        if model not in self._ways:
-            self._ways[model] = ways_of(self._tables[model], self._device)
-        return self._ways[model]
+        return ways_of(self._tables[model], self._device)
 
     def _promising(self, counts: Mapping[str, int], span_s: float) -> Floats:
         """The prices at which the fewest requests fit into the whole span, without regard to windows."""

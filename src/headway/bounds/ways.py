@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,13 +80,23 @@ class Ways:
     runs: tuple[Runs, ...]
 
 
+_KNOWN: Final[WeakKeyDictionary[CostTable, tuple[Device, Ways]]] = WeakKeyDictionary()
+
+
 def ways_of(table: CostTable, device: Device) -> Ways:
     """The ways that a table offers: serial and split runs of any blocks on any cores of the device, and the
     fused stacks and pipelines that it lists, each with the cuts and band height listed there.
+
+    They are remembered as long as the table lives.
     """
+    known = _KNOWN.get(table)
+    if known is not None and known[0] == device:
+        return known[1]
     splits = list(_split_segments(table, device))
     runs = tuple(_runs_at(table, device, block, splits) for block in range(table.blocks))
-    return Ways(table.blocks, len(device.kinds), _chains(table, device), runs)
+    ways = Ways(table.blocks, len(device.kinds), _chains(table, device), runs)
+    _KNOWN[table] = device, ways
+    return ways
 
 
 def _chains(table: CostTable, device: Device) -> Chains:

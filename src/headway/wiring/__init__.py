@@ -3,6 +3,7 @@
 from headway.wiring.bound import Bounding
 from headway.wiring.live import LiveRun, require_lanes, run
 from headway.wiring.prepared import Answered, Prepared, prepare, price
+from headway.wiring.shelf import Shelf
 from headway.wiring.simulated import compare, known_policies, require_policies, simulate
 from headway.wiring.twin import Twin, twin
 
@@ -11,6 +12,7 @@ __all__ = [
     "Bounding",
     "LiveRun",
     "Prepared",
+    "Shelf",
     "Twin",
     "compare",
     "known_policies",

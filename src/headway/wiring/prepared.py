@@ -24,6 +24,7 @@ from headway.models.importers.shipped import is_shipped
 from headway.models.reading import zoo_model
 from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
 from headway.wiring.lanes import Measured, Step, measure
+from headway.wiring.shelf import Priced, Shelf
 from headway.workload.draws import stream
 from headway.workload.rates import request_rates
 from headway.workload.sources import ScenarioSource, TenantLoad
@@ -112,12 +113,18 @@ class Prepared:
         }
 
 
-def prepare(scenario: Scenario, on_step: Step | None = None, *, fresh: bool = False) -> Prepared:
+def prepare(
+    scenario: Scenario,
+    on_step: Step | None = None,
+    *,
+    fresh: bool = False,
+    shelf: Shelf | None = None,
+) -> Prepared:
     """Load the models of a scenario, price or measure them on its hardware, and size its arrivals.
 
     On lanes what was measured earlier on this machine is used again; `fresh` measures the machine's
-    overheads anew. Raises HeadwayError naming the scenario's line for a model that cannot be loaded,
-    priced or run.
+    overheads anew. Models are taken from the `shelf` and put there, if there is one. Raises HeadwayError
+    naming the scenario's line for a model that cannot be loaded, priced or run.
     """
     say = on_step or (lambda words: None)
     device = scenario.device()
@@ -128,14 +135,15 @@ def prepare(scenario: Scenario, on_step: Step | None = None, *, fresh: bool = Fa
         tables, isolated_s, assumed = measured.tables, measured.isolated_s, measured.said
     else:
         measured = None
-        graphs = {key: _read(scenario, position, say) for key, position in models.items()}
+        shelf = shelf if shelf is not None else Shelf()
+        priced = {key: _priced(scenario, at, device, say, shelf) for key, at in models.items()}
         assumed = tuple(
             f"{scenario.where('tenants', position, 'model')}: {warning}"
             for key, position in models.items()
             if scenario.tenants[position].is_file
-            for warning in graphs[key].warnings
+            for warning in priced[key].warnings
         )
-        tables = {key: _price(scenario, models[key], graph, device, say) for key, graph in graphs.items()}
+        tables = {key: each.table for key, each in priced.items()}
         isolated_s = {key: table.remaining_s[0] for key, table in tables.items()}
     loads = tuple(
         TenantLoad.of(
@@ -184,6 +192,18 @@ def _read(scenario: Scenario, position: int, say: Step) -> Graph:
         return load_model(zoo_model(tenant.model, tenant.options, weights=False), name=tenant.model)
     except HeadwayError as error:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
+
+
+def _priced(scenario: Scenario, position: int, device: Device, say: Step, shelf: Shelf) -> Priced:
+    """A tenant's model with its costs, from the shelf if it is there."""
+    tenant = scenario.tenants[position]
+    path = scenario.model_path(tenant)
+
+    def make() -> Priced:
+        graph = _read(scenario, position, say)
+        return Priced(_price(scenario, position, graph, device, say), tuple(graph.warnings))
+
+    return shelf.priced(device, model_key(tenant), path, make)
 
 
 def _price(scenario: Scenario, position: int, graph: Graph, device: Device, say: Step) -> CostTable:
