@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.config.hardware import load_hardware
+from headway.config.hardware import describe_hardware, load_hardware
+from headway.config.quantities import SIZE, Quantity
 from headway.core.block import Mode
 from headway.core.device import Core, Device
-from headway.core.hierarchy import Hierarchy, Memory, Port
+from headway.core.hierarchy import Hierarchy
 from headway.cost import build_table
 from headway.cost.table import Table
 from headway.models.graph import Graph
@@ -42,8 +43,7 @@ def graphs(draw, make):
     return net.graph()
 
 
-def with_core(device: Device, **changes: object) -> Device:
-    return replace(device, cores=tuple(replace(core, **changes) for core in device.cores))
+Description = dict[str, Any]
 
 
 def inside(device: Device) -> Hierarchy:
@@ -52,56 +52,41 @@ def inside(device: Device) -> Hierarchy:
     return hierarchy
 
 
-def more_sram(device: Device) -> Device:
-    return with_core(device, sram_bytes=device.cores[0].sram_bytes * 2)
+def more_of(draw, name: str) -> tuple[Device, Device]:
+    """A published core with some of its memories made smaller, and the same with more of something."""
+    data = describe_hardware(name).to_mapping()
+    core = data["cores"][0]
+    for memory in core["memories"]:
+        if memory.get("shared_over") is None:  # of the whole array: there may be less of it
+            memory["size"] = f"{round(bytes_of(memory) * draw(st.sampled_from([1, 1, 0.3, 0.05])))} B"
+    before = load_hardware(data)
+    times = draw(st.floats(1.01, 3))
+    match draw(st.sampled_from(["bandwidth", "clock", "memory", "port", "units", "units"])):
+        case "bandwidth":
+            data["dram"]["bandwidth"] = f"{before.dram_bandwidth_bytes_s * times!r} B/s"
+        case "clock":
+            core["clock"] = f"{before.cores[0].clock_hz * times!r} Hz"
+        case "memory":
+            memory = draw(st.sampled_from(core["memories"]))
+            memory["size"] = f"{max(int(bytes_of(memory) * times), bytes_of(memory) + 1)} B"
+        case "port":
+            memory = draw(st.sampled_from(core["memories"]))
+            for key in ("width_bits", "read_bits", "write_bits"):
+                if key in memory:
+                    memory["grain_bits"] = memory.get("grain_bits", memory[key])
+                    memory[key] += draw(st.integers(1, memory[key]))
+            for port in memory["ports"] if isinstance(memory["ports"], list) else []:
+                port["bits"] += draw(st.integers(1, port["bits"]))
+        case "units":
+            axes = core["unrolling"]
+            loops = draw(st.sampled_from(axes)) if isinstance(axes, list) else axes
+            loop = draw(st.sampled_from(sorted(loops)))
+            loops[loop] += draw(st.integers(1, loops[loop]))
+    return before, load_hardware(data)
 
 
-def more_dram_bandwidth(device: Device) -> Device:
-    return replace(device, dram_bandwidth_bytes_s=device.dram_bandwidth_bytes_s * 1.7)
-
-
-def faster_clock(device: Device) -> Device:
-    return with_core(device, clock_hz=device.cores[0].clock_hz * 1.3)
-
-
-def twice_the_units(axis: int):
-    def change(device: Device) -> Device:
-        hierarchy = inside(device)
-        axes = list(hierarchy.axes)
-        name, factor = axes[axis % len(axes)][0]
-        axes[axis % len(axes)] = ((name, 2 * factor), *axes[axis % len(axes)][1:])
-        return with_core(device, hierarchy=replace(hierarchy, axes=tuple(axes)))
-
-    return change
-
-
-def _grown(memory: Memory, capacity: float, width: float) -> Memory:
-    ports = tuple(Port(port.bits * width, port.grain_bits, port.serves) for port in memory.ports)
-    return replace(memory, bits=memory.bits * capacity, ports=ports)
-
-
-def wider_ports(device: Device) -> Device:
-    hierarchy = inside(device)
-    memories = tuple(_grown(memory, 1, 2) for memory in hierarchy.memories)
-    return with_core(device, hierarchy=replace(hierarchy, memories=memories))
-
-
-def larger_memory(position: int):
-    def change(device: Device) -> Device:
-        hierarchy = inside(device)
-        memories = list(hierarchy.memories)
-        index = position % len(memories)
-        memories[index] = _grown(memories[index], 2, 1)
-        return with_core(device, hierarchy=replace(hierarchy, memories=tuple(memories)))
-
-    return change
-
-
-CHANGES = st.one_of(
-    st.sampled_from([more_sram, more_dram_bandwidth, faster_clock, wider_ports]),
-    st.integers(0, 3).map(twice_the_units),
-    st.integers(0, 6).map(larger_memory),
-)
+def bytes_of(memory: Description) -> int:
+    return round(Quantity(SIZE, most="1 TiB").parse(memory["size"]))
 
 
 def costs(table: Table) -> dict[tuple[object, ...], tuple[float, float]]:
@@ -126,8 +111,7 @@ def table_bandwidth(table: Table) -> float:
 @given(data=st.data())
 def test_more_is_never_slower_nor_more_traffic(data, network) -> None:
     graph = data.draw(graphs(network))
-    device = load_hardware(data.draw(st.sampled_from(MAPPED)))
-    better = data.draw(CHANGES)(device)
+    device, better = more_of(data.draw, data.draw(st.sampled_from(MAPPED)))
     before, after = costs(build_table(graph, device)), costs(build_table(graph, better))
     for key, (seconds, dram_bytes) in before.items():
         if key in after:

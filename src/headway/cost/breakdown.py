@@ -18,7 +18,7 @@ from headway.core.hierarchy import Hierarchy, main_memory
 from headway.cost.mapping import Overlap
 from headway.cost.model import Model
 from headway.cost.nest import DIMS, Nest
-from headway.cost.oncore import folded, unbounded
+from headway.cost.oncore import unbounded
 from headway.cost.search import MappedLayer, map_layer
 from headway.cost.serial import serial_runs
 from headway.cost.shapes import Floats
@@ -125,7 +125,6 @@ class _Column:
         else:
             self.top = hierarchy.memories[hierarchy.levels["I"][-1]].name
             self.array_bytes = np.where(self.nested, shapes.side, shapes.traffic_once)
-            self.sizes = folded(shapes.nest[:, :DIMS], hierarchy)
 
     def terms(self) -> tuple[LayerTerms, ...]:
         return tuple(self._terms(layer) for layer in range(len(self.model)))
@@ -190,7 +189,7 @@ class _Column:
         shapes = self.model.shapes
         stride_y, stride_x, dilation_y, dilation_x, rows, columns, bits = shapes.nest[layer, DIMS:].tolist()
         nest = Nest(
-            tuple(self.sizes[layer].tolist()),
+            tuple(shapes.nest[layer, :DIMS].tolist()),
             stride_y,
             stride_x,
             dilation_y,

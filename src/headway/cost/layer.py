@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.core.device import Core, Device
+from headway.cost.nest import AT
 from headway.cost.shapes import Bools, Floats, Shapes, streamed
 from headway.models.graph import Graph
 
@@ -33,8 +34,12 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
     written once. Groups are separate products: a group that fits is enough. Padding is never counted. Layers
     without multiply-accumulates stream everything once. A layer for which nothing fits is tiled further
     (columns too): it takes all the SRAM and is never refused. More SRAM never means more traffic.
+
+    Where weights have a memory of their own (`Rooms`), or go past the SRAM into registers, each operand has
+    to fit where it lies, and what is in the way of one is not in the way of the other.
     """
-    capacity = float(core.sram_bytes)
+    rooms = Rooms.of(shapes, core)
+    capacity = rooms.maps
     blocks_in_sram = 2.0 if core.double_buffered else 1.0
     memory_products = np.where(shapes.recurrent, 1, shapes.products)
     held, main = shapes.held / memory_products, shapes.main / memory_products
@@ -44,18 +49,18 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
         np.minimum(shapes.main_rows, shapes.kernel + shapes.stride) * shapes.main_row_bytes / memory_products
     )
     band = window + 2 * (shapes.output_row_bytes / memory_products + shapes.side_row_bytes)
-    weight_tile = np.minimum(held, _streamed_weights(shapes, core, operand_bytes))
+    weight_tile = _streamed_weights(shapes, core, rooms, held, operand_bytes)
     flight = np.minimum(band, capacity / 4)
-    block = (capacity - flight) / blocks_in_sram
+    block = ((capacity - flight) if rooms.shared else rooms.weights) / blocks_in_sram
 
-    weights_stay = held + band
-    passes_of_input = np.where(weights_stay <= capacity, 1.0, np.maximum(2.0, np.ceil(held / block)))
+    weights_fit = held + band <= capacity if rooms.shared else (held <= rooms.weights) & (band <= capacity)
+    passes_of_input = np.where(weights_fit, 1.0, np.maximum(2.0, np.ceil(held / block)))
     passes_of_input = np.where(shapes.recurrent, 1.0, passes_of_input)
     inputs_stay = main + weight_tile + 2 * (shapes.output_row_bytes / memory_products + shapes.side_row_bytes)
     tile_flight = np.minimum(inputs_stay - main, capacity / 4)
     input_block = (capacity - tile_flight) / blocks_in_sram
     passes_of_weights = np.where(inputs_stay <= capacity, 1.0, np.maximum(2.0, np.ceil(main / input_block)))
-    steps = np.where(weights_stay <= capacity, 1.0, shapes.products)
+    steps = np.where(weights_fit, 1.0, shapes.products)
     passes_of_weights = np.where(shapes.recurrent, steps, passes_of_weights)
 
     by_weights = np.where(shapes.recurrent, np.inf, held + main * passes_of_input)
@@ -68,22 +73,58 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
     dram = np.where(gemm, tiled, shapes.traffic_once)
 
     once = held + main
+    in_sram = held + band if rooms.pooled else band
     need = np.minimum(
-        np.where(by_weights <= once, weights_stay, np.inf), np.where(by_inputs <= once, inputs_stay, np.inf)
+        np.where(by_weights <= once, in_sram, np.inf), np.where(by_inputs <= once, inputs_stay, np.inf)
     )
     need = np.where(gemm, need, shapes.held + band)
-    return Traffic(dram, np.minimum(need, capacity))
+    return Traffic(dram, np.minimum(need, float(core.sram_bytes)))
 
 
-def _streamed_weights(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
-    """SRAM bytes that weights need to stream past inputs that stay.
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """Bytes for weights and for all else: one room for both (`shared`), or one each.
+
+    `weights` has an entry per layer: in registers of the units there is no more room than in the units that
+    a layer keeps busy. Weights that lie in SRAM are `pooled`, whether they share it or not.
+    """
+
+    weights: Floats
+    maps: float
+    shared: bool
+    pooled: bool
+
+    @classmethod
+    def of(cls, shapes: Shapes, core: Core) -> Rooms:
+        """The topmost memories of a core: systolic arrays have one for everything."""
+        hierarchy = core.hierarchy
+        tops = {} if hierarchy is None else {name: levels[-1] for name, levels in hierarchy.levels.items()}
+        if hierarchy is None or tops["W"] in (tops["I"], tops["O"]):
+            sram = float(core.sram_bytes)
+            return cls(np.full(len(shapes), sram), sram, True, True)
+        top = hierarchy.memories[tops["W"]]
+        apart = [axis for axis in range(len(hierarchy.axes)) if axis not in top.axes]
+        instances = np.ones(len(shapes))
+        for name, factor in (loop for axis in apart for loop in hierarchy.axes[axis]):
+            instances = instances * np.minimum(factor, shapes.nest[:, AT[name]])
+        maps = sum(hierarchy.memories[at].bits for at in {tops["I"], tops["O"]})
+        return cls(instances * top.bits / 8, maps / 8, False, not apart)
+
+
+def _streamed_weights(shapes: Shapes, core: Core, rooms: Rooms, held: Floats, operand_bytes: float) -> Floats:
+    """Bytes that weights take from the room of inputs, to stream past inputs that stay there.
 
     Either two blocks of as many columns as the array has, with all of K, or two array tiles and the partial
-    sums of those columns.
+    sums of those columns; never more than all the weights. An array that is described by its memories may
+    use one unit of each row and column: more units never take more room. Where weights have a room of their
+    own only partial sums are in the way, and those only if not even a column of weights fits there twice.
     """
-    tall = 2.0 * shapes.K * core.columns * operand_bytes
-    partial_sums = (2.0 * core.rows * operand_bytes + _ACCUMULATOR_BYTES * shapes.M) * core.columns
-    least: Floats = np.minimum(tall, partial_sums)
+    rows, columns = (core.rows, core.columns) if core.hierarchy is None else (1, 1)
+    tall = 2.0 * shapes.K * columns * operand_bytes
+    sums = 1.0 * _ACCUMULATOR_BYTES * shapes.M * columns
+    if not rooms.shared:
+        return np.where(tall <= rooms.weights, 0.0, sums)
+    least: Floats = np.minimum(held, np.minimum(tall, 2.0 * rows * operand_bytes * columns + sums))
     return least
 
 
@@ -120,8 +161,9 @@ class SerialCosts:
 def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
     """Costs of every layer on every core type of the device.
 
-    The first tile that must be there before the array starts is one array's worth of weights and the
-    first window of input rows.
+    What must be there before the array starts is the first window of input rows, and the weights that fill a
+    systolic array once; or those of one output on an array that is described by its memories, where what a
+    pass of it waits for is among the cycles.
     """
     columns: dict[str, list[Floats]] = {name: [] for name in SerialCosts.__slots__}
     previous = _previous_operand(graph)
@@ -132,7 +174,7 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
         traffic = layer_traffic(shapes, core, device.operand_bytes)
         kept, sram_kept = _kept(shapes, core, traffic, previous, device.operand_bytes)
         unwritten, kept = _retained(shapes, core, traffic, previous, kept, sram_kept)
-        tile = shapes.array_tile_bytes(core, device.operand_bytes)
+        tile = _first_weights(shapes, core, device.operand_bytes)
         one = np.ones(len(shapes), dtype=np.int64)
         columns["cycles_s"].append(shapes.band_cycles(core, one) / core.clock_hz)
         columns["dram"].append(traffic.dram)
@@ -144,6 +186,14 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
         columns["unwritten"].append(unwritten)
         columns["array_pj"].append(shapes.array_pj(core, device.operand_bytes))
     return SerialCosts(**{name: np.stack(values, axis=1) for name, values in columns.items()})
+
+
+def _first_weights(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
+    """Bytes of weights that must be there before the array starts; more units never need more."""
+    if core.hierarchy is None:
+        return shapes.array_tile_bytes(core, operand_bytes)
+    first: Floats = np.minimum(shapes.held, shapes.K * operand_bytes)
+    return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +222,12 @@ def _kept(
     shapes: Shapes, core: Core, traffic: Traffic, previous: _Previous, operand_bytes: float
 ) -> tuple[Floats, Floats]:
     """DRAM bytes saved if the previous output is in SRAM, and the SRAM need then. Infeasible: 0 saved."""
-    weight_tile = np.minimum(shapes.held, _streamed_weights(shapes, core, operand_bytes))
+    rooms = Rooms.of(shapes, core)
+    weight_tile = _streamed_weights(shapes, core, rooms, shapes.held, operand_bytes)
     weights = np.where(shapes.recurrent | (shapes.macs == 0), shapes.held, weight_tile)
     need_main = previous.bytes + weights + 2 * (shapes.output_row_bytes + shapes.side_row_bytes)
     need = np.where(previous.is_main, need_main, previous.bytes + traffic.sram)
-    fits = (previous.bytes > 0) & (need <= core.sram_bytes)
+    fits = (previous.bytes > 0) & (need <= rooms.maps)
     everything_else = shapes.held + shapes.side + shapes.output
     saved = np.where(previous.is_main, traffic.dram - everything_else, previous.bytes)
     return np.where(fits, saved, 0.0), np.where(fits, need, traffic.sram)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -100,9 +101,10 @@ class Spread:
         return product
 
 
-def spread(nest: Nest, hierarchy: Hierarchy) -> Spread:
-    """The nest on the array, every unrolled loop as wide as array and nest allow."""
-    exact, whole, temporal = spreads(np.array([nest.sizes], dtype=np.int64), hierarchy)
+def spread(nest: Nest, hierarchy: Hierarchy, factors: Longs | None = None) -> Spread:
+    """The nest on the array, every unrolled loop as wide as array (or factors [loop]) and nest allow."""
+    part = None if factors is None else factors[None, :]
+    exact, whole, temporal = spreads(np.array([nest.sizes], dtype=np.int64), hierarchy, part)
     return Spread(
         tuple(map(tuple, exact[0].tolist())),
         tuple(map(tuple, whole[0].tolist())),
@@ -110,19 +112,23 @@ def spread(nest: Nest, hierarchy: Hierarchy) -> Spread:
     )
 
 
-def spreads(sizes: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats, Longs]:
+def spreads(sizes: Longs, hierarchy: Hierarchy, factors: Longs | None = None) -> tuple[Floats, Floats, Longs]:
     """Unrolling of many nests [n, dim]: exact and whole [n, axis, dim], and the temporal sizes [n, dim].
 
     A dimension that several axes unroll is spread over all of them; the first axis with the largest factor
-    takes what does not divide.
+    takes what does not divide. `factors` [n, loop] are those of each nest, axis after axis, instead of the
+    whole array's.
     """
     count, axes = len(sizes), len(hierarchy.axes)
     used = np.ones((count, axes, DIMS))
     left = sizes.copy()
+    position = 0
     for axis, loops in enumerate(hierarchy.axes):
         for name, factor in loops:
             dim = AT[name]
-            taken = np.minimum(factor, left[:, dim])
+            most = factor if factors is None else factors[:, position]
+            position += 1
+            taken = np.minimum(most, left[:, dim])
             left[:, dim] = -(-left[:, dim] // taken)
             used[:, axis, dim] = taken
     total = np.prod(used, axis=1)
@@ -174,22 +180,13 @@ def batch_of(
     def rows(values: Sequence[object]) -> Floats:
         return np.repeat(np.array(values, dtype=np.float64), counts, axis=0)
 
-    full = [_touched_whole(nest) for nest in nests]
     return Batch(
         loops=loops.astype(np.int64),
         sizes=lengths.astype(np.float64),
         exact=rows([each.exact for each in spreads]),
         whole=rows([each.whole for each in spreads]),
         strides=rows([(n.stride_y, n.stride_x, n.dilation_y, n.dilation_x) for n in nests]),
-        limits=rows(
-            [
-                (
-                    high if nest.input_rows is None else min(high, nest.input_rows),
-                    wide if nest.input_columns is None else min(wide, nest.input_columns),
-                )
-                for nest, (high, wide) in zip(nests, full, strict=True)
-            ]
-        ),
+        limits=rows([input_map(nest) for nest in nests]),
         bits=rows([nest.bits for nest in nests]),
         macs=rows([nest.macs for nest in nests]),
         operands=operands,
@@ -202,11 +199,16 @@ def _widened(values: Any, width: int, fill: int) -> Any:
     return np.pad(values, ((0, 0), (0, missing)), constant_values=fill)
 
 
-def _touched_whole(nest: Nest) -> tuple[int, int]:
+@lru_cache(maxsize=1024)
+def input_map(nest: Nest) -> tuple[int, int]:
+    """Input rows and columns that are fetched: those the window touches, up to the true map's."""
     oy, ox, fy, fx = nest.sizes[4:]
-    high = touched(np.array(oy), np.array(fy), np.array(nest.stride_y), np.array(nest.dilation_y))
-    wide = touched(np.array(ox), np.array(fx), np.array(nest.stride_x), np.array(nest.dilation_x))
-    return int(high), int(wide)
+    high = int(touched(np.array(oy), np.array(fy), np.array(nest.stride_y), np.array(nest.dilation_y)))
+    wide = int(touched(np.array(ox), np.array(fx), np.array(nest.stride_x), np.array(nest.dilation_x)))
+    return (
+        high if nest.input_rows is None else min(high, nest.input_rows),
+        wide if nest.input_columns is None else min(wide, nest.input_columns),
+    )
 
 
 def touched(outputs: Any, taps: Any, stride: Any, dilation: Any, whole: bool = True) -> Floats:

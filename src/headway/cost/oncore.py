@@ -10,23 +10,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import product
-from math import prod
 
 import numpy as np
 
 from headway.core.errors import HeadwayError
 from headway.core.hierarchy import LOOP_DIMS, Hierarchy, Memory, Move, Port
-from headway.cost.arrays import Bools, Floats, Longs
+from headway.cost.arrays import Floats, Longs
 from headway.cost.mapping import evaluate
 from headway.cost.nest import AT, DIMS, Batch, spreads, touched
 from headway.cost.orders import allocated, block_orders
+from headway.cost.subarray import (
+    columns_of,
+    folded,
+    full,
+    is_product,
+    next_least_cycles,
+    ordered_parts,
+)
 
 _STRIDES, _LIMITS, _BITS = DIMS, DIMS + 4, DIMS + 6  # where the columns of a nest's row begin
 _NO_LIMIT = 1 << 40
 
 _ANY_WIDTH = float(1 << 40)
 _MOST_ROWS = 40_000  # of one evaluation, to bound memory
+_AT_ONCE = 64  # parts of the array tried before looking which are still of use
 
 
 @dataclass
@@ -80,22 +87,35 @@ def oncore_costs(nests: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
 def _best(rows: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
     """The fastest mapping of each row, on the whole array or on a part of it.
 
-    Where the array is what limits, fewer units cannot be faster; they are tried where a port does.
+    Where the array is what limits, fewer units cannot be faster; parts are tried where a port does, those
+    with the fewest iterations first, until the rest cannot be faster than what is found.
     """
-    whole = unbounded(hierarchy)
-    cycles, energy, ideal = _fastest(rows, whole, whole)
-    sizes = folded(rows[:, :DIMS], whole)
-    loops = [name for axis in whole.axes for name, _ in axis]
-    several = len(set(loops)) < len(loops)  # then as many cycles can be had with other units
-    for part in reduced(whole):
-        least = least_cycles(sizes, part)
-        waits = np.flatnonzero((least < cycles) & ((least > ideal) | several))
-        if not len(waits):
-            continue
-        tried, spent, _ = _fastest(rows[waits], whole, part)
-        better = tried < cycles[waits]
-        cycles[waits] = np.where(better, tried, cycles[waits])
-        energy[waits] = np.where(better, spent, energy[waits])
+    inside = unbounded(hierarchy)
+    cycles, energy = _fastest(rows, inside, full(inside, len(rows)))
+    sizes = rows[:, :DIMS]
+    least_of_parts = next_least_cycles(sizes, inside)
+    waiting = np.flatnonzero(cycles > least_of_parts)
+    left = {int(row): ordered_parts(sizes[row], inside) for row in waiting}
+    while left:
+        tried: list[Longs] = []
+        of: list[int] = []
+        for row in list(left):
+            bounds, factors = left[row]
+            useful = (bounds < cycles[row]) & (bounds >= least_of_parts[row])
+            if not useful.any():
+                del left[row]
+                continue
+            bounds, factors = bounds[useful], factors[useful]
+            tried.append(factors[:_AT_ONCE])
+            of += [row] * len(tried[-1])
+            left[row] = (bounds[_AT_ONCE:], factors[_AT_ONCE:])
+        if not of:
+            break
+        at = np.array(of)
+        found, spent = _fastest(rows[at], inside, np.concatenate(tried))
+        for row, time, pj in zip(of, found.tolist(), spent.tolist(), strict=True):
+            if time < cycles[row]:
+                cycles[row], energy[row] = time, pj
     if np.isinf(cycles).any():
         raise HeadwayError(
             "no mapping fits a core: one unit's data are more than its memories "
@@ -104,32 +124,32 @@ def _best(rows: Longs, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
     return cycles, energy
 
 
-def _fastest(rows: Longs, hierarchy: Hierarchy, used: Hierarchy) -> tuple[Floats, Floats, Floats]:
-    """Cycles, pJ and the cycles without any wait, of mappings that use that part of the hierarchy."""
-    found = np.zeros((3, len(rows)))
+def _fastest(rows: Longs, hierarchy: Hierarchy, factors: Longs) -> tuple[Floats, Floats]:
+    """Cycles and pJ of the fastest mapping of each row on its part of the array."""
+    found = np.zeros((2, len(rows)))
     grouped = rows[:, AT["G"]] > 1
     for has_groups in (False, True):
         orders = block_orders(has_groups)
         chosen = np.flatnonzero(grouped == has_groups)
         step = max(1, _MOST_ROWS // len(orders))
         for start in range(0, len(chosen), step):
-            part = chosen[start : start + step]
-            found[:, part] = _evaluated(rows[part], orders, hierarchy, used)
-    return found[0], found[1], found[2]
+            some = chosen[start : start + step]
+            found[:, some] = _evaluated(rows[some], orders, hierarchy, factors[some])
+    return found[0], found[1]
 
 
-def _evaluated(
-    rows: Longs, orders: Longs, hierarchy: Hierarchy, used: Hierarchy
-) -> tuple[Floats, Floats, Floats]:
-    sizes = folded(rows[:, :DIMS], used)
-    exact, whole, temporal = spreads(sizes, used)
+def _evaluated(rows: Longs, orders: Longs, hierarchy: Hierarchy, factors: Longs) -> tuple[Floats, Floats]:
+    sizes = folded(rows[:, :DIMS], columns_of(hierarchy, factors))
+    exact, whole, temporal = spreads(sizes, hierarchy, factors)
     count, tried = len(rows), len(orders)
     strides = rows[:, _STRIDES:_LIMITS].astype(np.float64)
     extent = sizes.astype(np.float64)
+    # Rows of a product that became a map have all of that map as their input.
+    fetched = np.where(is_product(rows)[:, None], _NO_LIMIT, rows[:, _LIMITS:_BITS])
     limits = np.stack(
         [
             np.minimum(
-                rows[:, _LIMITS + axis],
+                fetched[:, axis],
                 touched(extent[:, AT[out]], extent[:, AT[tap]], strides[:, axis], strides[:, 2 + axis]),
             )
             for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX")))
@@ -152,28 +172,13 @@ def _evaluated(
         operands=("O", "W", "I"),
         cuts={},
     )
-    batch, fits = allocated(batch, used, twice=True)
+    batch, fits = allocated(batch, hierarchy, twice=True)
     costs = evaluate(batch, hierarchy)
     latency = np.where(fits, costs.latency, np.inf).reshape(count, tried)
     fastest = latency <= latency.min(axis=1, keepdims=True) * (1 + 1e-12)
     energy = np.where(fastest, costs.memory_pj.reshape(count, tried), np.inf)
     best = np.argmin(energy, axis=1)
-    ideal = np.prod(temporal, axis=1, dtype=np.float64)
-    return latency.min(axis=1), energy[np.arange(count), best], ideal
-
-
-def folded(sizes: Longs, hierarchy: Hierarchy) -> Longs:
-    """Matrix products on arrays that unroll output columns: rows become rows and columns of a map."""
-    wide = 1
-    for axis in hierarchy.axes:
-        for name, factor in axis:
-            wide *= factor if name == "OX" else 1
-    alone: Bools = (sizes[:, AT["OX"]] == 1) & (sizes[:, AT["FX"]] == 1) & (sizes[:, AT["FY"]] == 1)
-    columns = np.where(alone, np.minimum(wide, sizes[:, AT["OY"]]), sizes[:, AT["OX"]])
-    changed = sizes.copy()
-    changed[:, AT["OY"]] = np.where(alone, -(-sizes[:, AT["OY"]] // columns), sizes[:, AT["OY"]])
-    changed[:, AT["OX"]] = columns
-    return changed
+    return latency.min(axis=1), energy[np.arange(count), best]
 
 
 @lru_cache(maxsize=64)
@@ -196,37 +201,3 @@ def unbounded(hierarchy: Hierarchy) -> Hierarchy:
                 Memory(f"beyond {memory.name}", float("inf"), (operand,), (port,), axes, 0.0, 0.0)
             )
     return replace(hierarchy, memories=tuple(memories))
-
-
-@lru_cache(maxsize=64)
-def reduced(hierarchy: Hierarchy) -> tuple[Hierarchy, ...]:
-    """Parts of the array to try instead of all of it: fewer units need less at once of what they share.
-
-    Every loop unrolled by its factor, half of it, half of that and so on, in every combination, most units
-    first: what a part of the array does is never lost when the array is doubled.
-    """
-    ladders = [_halves(factor) for axis in hierarchy.axes for _, factor in axis]
-    combinations = sorted(product(*ladders), key=prod, reverse=True)[1:]
-    return tuple(_unrolled(hierarchy, factors) for factors in combinations)
-
-
-def _halves(factor: int) -> tuple[int, ...]:
-    return (factor, *_halves(factor // 2)) if factor > 1 else (1,)
-
-
-def _unrolled(hierarchy: Hierarchy, factors: tuple[int, ...]) -> Hierarchy:
-    """The same loops with other factors."""
-    left = iter(factors)
-    return replace(
-        hierarchy, axes=tuple(tuple((name, next(left)) for name, _ in axis) for axis in hierarchy.axes)
-    )
-
-
-def least_cycles(sizes: Longs, hierarchy: Hierarchy) -> Floats:
-    """A lower bound of each nest's cycles [n]: what the units cannot do at once."""
-    factors = dict.fromkeys(LOOP_DIMS, 1)
-    for axis in hierarchy.axes:
-        for name, factor in axis:
-            factors[name] *= factor
-    steps = -(-sizes // np.array([factors[name] for name in LOOP_DIMS], dtype=np.int64))
-    return np.asarray(np.prod(steps, axis=1, dtype=np.float64))
