@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from headway.core.block import Option
+from headway.core.block import Mode, Option
 from headway.core.device import Core
 from headway.core.messages import Decision, Dispatch, Preempt, Wake
 from headway.core.protocols import Capability, CostTable, View
@@ -180,7 +180,7 @@ class Lucas(Policy):
         now, alarm_s = view.now, float("inf")
         if self._preempts and waiting:
             running = view.running
-            soon_s = now + max([run.step_s for run in running], default=0.0)
+            soon_s = now + max([_stopping_s(run, view) for run in running], default=0.0)
             pressed = []
             for request in waiting:
                 from_s = request.key[2]
@@ -224,20 +224,20 @@ class Lucas(Policy):
         menu, block = self._menu(request, view), request.next_block
         needed_s = [menu.on_kind_s(block, kind) for kind in range(len(view.device.kinds))]
         for victim in victims:
-            _, step_s, spare_s, kinds = victim
+            _, stopping_s, spare_s, kinds = victim
             least_s = needed_s[kinds[0]] if len(kinds) == 1 else min([needed_s[kind] for kind in kinds])
-            if step_s + least_s <= time_left_s and spare_s - least_s > best_spare_s:
+            if stopping_s + least_s <= time_left_s and spare_s - least_s > best_spare_s:
                 best, best_spare_s = victim, spare_s - least_s
         return best
 
 
 class _Victim(NamedTuple):
-    """A run that could be stopped: the time between its safe points, the time it can spare beyond what
+    """A run that could be stopped: the longest that this takes, the time it can spare beyond what
     stopping and going on costs (inf if it is late already and loses nothing more), and the kinds of its
     cores."""
 
     run: Run
-    step_s: float
+    stopping_s: float
     spare_s: float
     kinds: tuple[int, ...]
 
@@ -247,7 +247,18 @@ def _victim(run: Run, view: View) -> _Victim:
     laxity_s = held.deadline_s - run.expected_end_s - view.table(held).remaining_s[run.blocks.stop]
     spare_s = laxity_s - 2.0 * run.spill_bytes / device.dram_bandwidth_bytes_s
     kinds = tuple([device.kind_of[core.index] for core in run.cores])
-    return _Victim(run, run.step_s, spare_s if laxity_s >= 0.0 else float("inf"), kinds)
+    return _Victim(run, _stopping_s(run, view), spare_s if laxity_s >= 0.0 else float("inf"), kinds)
+
+
+def _stopping_s(run: Run, view: View) -> float:
+    """Seconds in which a run has certainly stopped: up to its next safe point, and until a pipeline has
+    drained."""
+    if run.mode is not Mode.PIPELINE:
+        return run.step_s
+    kinds = tuple([view.device.kind_of[core.index] for core in run.cores])
+    table, blocks = view.table(run.request), run.blocks
+    option = table.option(run.mode, blocks.start, blocks.stop, kinds, run.cuts, run.band_rows)
+    return run.step_s + option.drain_s
 
 
 def _plain(request: Request, pressure: Pressure, view: View) -> tuple[Request, Option, tuple[Core, ...]]:

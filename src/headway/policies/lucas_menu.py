@@ -41,14 +41,19 @@ _LEAST_S = 1e-15  # for layers that take no time at all
 
 
 class Priced(NamedTuple):
-    """A run, and what it costs at some bandwidth per second of Ref: its time, the seconds of full bandwidth
-    that its traffic and its cores hold up (bytes / B x cores / 2), and 1 s. `step_s` is how long it may take
-    to the next safe point."""
+    """A run, and what choosing it costs at some bandwidth, in seconds.
 
-    time: float
-    traffic: float
+    `excess_s` is how much later than with the fastest sequence of runs the request is done if it goes on by
+    that sequence afterwards. `traffic_s` is what its traffic and its cores hold up (bytes at full bandwidth x
+    cores / 2), likewise beside that sequence. `step_s` is how long it may take to the next safe point,
+    `seconds` what it takes, and `per_ref` that per second of Ref.
+    """
+
+    excess_s: float
+    traffic_s: float
     step_s: float
-    one: float
+    seconds: float
+    per_ref: float
     option: Option
 
 
@@ -175,9 +180,25 @@ class Prices:
         self._bandwidth = bandwidth_bytes_s
         self._cold_s: list[float] = cold.tolist()
         self._warm_sum_s: list[float] = [0.0, *np.cumsum(warm).tolist()]
+        self._rest_s, self._rest_traffic_s = self._fastest()
         self._offers: dict[tuple[int, int], Offers] = {}
         self._kept: dict[tuple[int, int, float], tuple[Priced, ...]] = {}
         self._groups: dict[int, tuple[Group, ...]] = {}
+
+    def _fastest(self) -> tuple[list[float], list[float]]:
+        """By block, the seconds of the fastest sequence of runs to the end, and of its traffic."""
+        runs, blocks = self._singles, self._menu.blocks
+        seconds = runs.seconds(self.share).tolist()
+        rest_s, traffic_s = [0.0] * (blocks + 1), [0.0] * (blocks + 1)
+        for block in reversed(range(blocks)):
+            ways = [
+                (seconds[at] + rest_s[runs.options[at].end], at)
+                for at in range(runs.begin[block], runs.begin[block + 1])
+            ]
+            rest_s[block], at = min(ways)
+            option = runs.options[at]
+            traffic_s[block] = option.dram_bytes / self._bandwidth / 2.0 + traffic_s[option.end]
+        return rest_s, traffic_s
 
     def ref_s(self, first: int, end: int) -> float:
         """Ref: seconds that blocks first to end would take now plainly."""
@@ -190,17 +211,23 @@ class Prices:
         seconds = option.fixed_s + max(
             option.compute_s * left, (option.dram_bytes * left + extra_bytes) / self.share
         )
-        ref_s = self.ref_s(option.first, option.end)
-        step_s = seconds / option.steps + option.drain_s
-        traffic_s = option.dram_bytes / self._bandwidth * width / 2.0
-        return Priced(seconds / ref_s, traffic_s / ref_s, step_s, 1.0 / ref_s, option)
+        first, end = option.first, option.end
+        rest_s, traffic_s = self._rest_s, self._rest_traffic_s
+        return Priced(
+            round(seconds + rest_s[end] - rest_s[first], 15),
+            option.dram_bytes / self._bandwidth * width / 2.0 + traffic_s[end] - traffic_s[first],
+            seconds / option.steps + option.drain_s,
+            seconds,
+            seconds / self.ref_s(first, end),
+            option,
+        )
 
     def offers(self, block: int, kind: int) -> Offers:
         """Runs on one core of a kind, without those that another one beats whatever is scarce."""
         known = self._offers.get((block, kind))
         if known is None:
             runs = self._of([o for o in self._singles.of_block(block) if o.kinds[0] == kind])
-            guarded = _undominated([run for run in runs if run.time <= GAMMA])
+            guarded = _undominated([run for run in runs if run.per_ref <= GAMMA])
             known = self._offers[block, kind] = Offers(guarded, _undominated(runs))
         return known
 
@@ -310,17 +337,11 @@ def _saves(option: Option) -> bool:
 
 
 def _undominated(runs: Sequence[Priced]) -> tuple[Priced, ...]:
-    """The runs that no other one beats or equals in every part of the price, in the same order.
-
-    Blocking costs max(0, step - time to the next deadline) / Ref: never more than another's if neither the
-    step nor the step per Ref is longer.
-    """
+    """The runs that no other one beats or equals in every part of the price, the shortest first."""
     kept: list[Priced] = []
-    for run in sorted(runs, key=lambda each: each.time):
+    for run in sorted(runs, key=lambda each: (each.excess_s, each.option.end)):
         if not any(
-            other.traffic <= run.traffic
-            and other.step_s <= run.step_s
-            and other.step_s * other.one <= run.step_s * run.one
+            other.traffic_s <= run.traffic_s and other.step_s <= run.step_s and other.seconds <= run.seconds
             for other in kept
         ):
             kept.append(run)

@@ -152,8 +152,8 @@ def cheapest(
     special = _special(request, menu, prices, pressure, view)
     guard = pressure.regards.guard
     found = _on_one_core(special, prices, block, pressure, guard, urgency, blocking_s)
-    if pressure.pipelines_allowed and pressure.idle > 1 and laxity_s <= HURRY * remaining_s:
-        hurried = 0.0 <= laxity_s <= remaining_s
+    if pressure.pipelines_allowed and pressure.idle > 1 and 0.0 <= laxity_s <= HURRY * remaining_s:
+        hurried = laxity_s <= remaining_s
         found = _on_several(found, special, prices, block, pressure, hurried, urgency, blocking_s)
     if found is None and guard and laxity_s >= 0.0:
         costs = menu.serial_s[block]
@@ -182,15 +182,15 @@ def _on_one_core(
         if not free:
             continue
         offers = prices.offers(block, kind)
-        for time, traffic, step_s, one, candidate in offers.guarded if guard else offers.free:
-            cost = weight * time + psi * traffic
+        for excess_s, traffic_s, step_s, _, _, candidate in offers.guarded if guard else offers.free:
+            cost = weight * excess_s + psi * traffic_s
             if step_s > blocking_s:
-                cost += (step_s - blocking_s) * one
+                cost += step_s - blocking_s
             if cost < best:
                 best, option, cores = cost, candidate, (free[0],)
     for run, run_cores in special:
-        if len(run_cores) == 1 and (run.time <= GAMMA or not guard):
-            cost = weight * run.time + psi * run.traffic + max(0.0, run.step_s - blocking_s) * run.one
+        if len(run_cores) == 1 and (run.per_ref <= GAMMA or not guard):
+            cost = weight * run.excess_s + psi * run.traffic_s + max(0.0, run.step_s - blocking_s)
             if cost <= best:
                 best, option, cores = cost, run.option, run_cores
     return None if option is None else (best, option, cores)
@@ -208,24 +208,25 @@ def _on_several(
 ) -> _Found | None:
     """The cheapest pipeline over idle cores, if cheaper than what was found on one core."""
     q, psi = pressure.q, pressure.psi
+    weight = 1.0 + urgency + q
     best = float("inf") if found is None else found[0]
     for needed, width, saving, hurrying in prices.groups(block):
         if any(len(pressure.free[kind]) < count for kind, count in needed):
             continue
-        most, weight = _most(width, pressure), 1.0 + urgency + q * width
-        for time, traffic, step_s, one, candidate in hurrying if hurried else saving:
-            if time > most:
+        most, more = _most(width, pressure), q * (width - 1)
+        for excess_s, traffic_s, step_s, seconds, per_ref, candidate in hurrying if hurried else saving:
+            if per_ref > most:
                 continue
-            cost = weight * time + psi * traffic
+            cost = weight * excess_s + more * seconds + psi * traffic_s
             if step_s > blocking_s:
-                cost += (step_s - blocking_s) * one
+                cost += step_s - blocking_s
             if cost < best:
                 best, found = cost, (cost, candidate, pressure.cores_for(candidate))
     for run, cores in special:
         width = len(cores)
-        if width > 1 and run.time <= _most(width, pressure):
-            weight = 1.0 + urgency + q * width
-            cost = weight * run.time + psi * run.traffic + max(0.0, run.step_s - blocking_s) * run.one
+        if width > 1 and run.per_ref <= _most(width, pressure):
+            cost = weight * run.excess_s + q * (width - 1) * run.seconds + psi * run.traffic_s
+            cost += max(0.0, run.step_s - blocking_s)
             if cost <= best:
                 best, found = cost, (cost, run.option, cores)
     return found
