@@ -11,10 +11,11 @@ from types import NoneType
 from typing import TYPE_CHECKING, Final
 
 from headway.core.block import Mode, Option
-from headway.core.device import Core
+from headway.core.device import Core, Device
+from headway.core.errors import HeadwayError
 from headway.core.messages import Adjust, Decision, Dispatch, Drop, Preempt, Wake
 from headway.core.moves import mode_on
-from headway.core.protocols import Capability
+from headway.core.protocols import Capability, Policy
 from headway.core.request import Request, State
 from headway.core.run import How, Run
 
@@ -46,6 +47,15 @@ class PolicyFailed(PolicyError):
         super().__init__(
             f"its {method} raised {type(error).__name__}: {error}"
             f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
+        )
+
+
+def require_able(device: Device, policy: Policy) -> None:
+    """Raises HeadwayError for a policy that throttles a device that cannot: lanes."""
+    if device.has_lanes and Capability.THROTTLE in policy.needs:
+        raise HeadwayError(
+            f"{type(policy).__name__} needs {Capability.THROTTLE.value!r}: {device.name!r} has lanes, whose"
+            " memory bandwidth cannot be capped; accepted: a policy without it, or an accelerator"
         )
 
 

@@ -19,11 +19,11 @@ from headway.core.checks import (
     check_drop,
     check_preempt,
     check_wake,
+    require_able,
 )
 from headway.core.counsel import Counsel
 from headway.core.decision_time import DecisionCharge, DecisionTimes
 from headway.core.device import Device
-from headway.core.errors import HeadwayError
 from headway.core.expectation import expect_anew, expect_next, left_behind
 from headway.core.fallback import earliest_deadline
 from headway.core.journal import Journal
@@ -80,7 +80,7 @@ class Engine:
     work that much later, whereas stops, drops and adjustments take effect at once, and decisions do not wait
     for each other. `decision_times` records how long the policy really took.
 
-    Raises HeadwayError for a policy that needs what the device cannot do: lanes are not throttled.
+    Raises HeadwayError for a policy that needs what the device cannot do.
     """
 
     def __init__(
@@ -95,11 +95,7 @@ class Engine:
         charge: DecisionCharge | None = None,
         decision_times: DecisionTimes | None = None,
     ) -> None:
-        if device.has_lanes and Capability.THROTTLE in policy.needs:
-            raise HeadwayError(
-                f"{type(policy).__name__} needs {Capability.THROTTLE.value!r}: {device.name!r} has lanes,"
-                " whose memory bandwidth cannot be capped; accepted: a policy without it, or an accelerator"
-            )
+        require_able(device, policy)
         self.device = device
         self.policy = policy
         self.estimator = estimator

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.config import LaneHardware, Scenario
+from headway.core.checks import require_able
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
 from headway.core.protocols import Capability, Executor
@@ -34,11 +35,12 @@ def run(
 ) -> LiveRun:
     """Replay a scenario's arrivals, open-loop, against its real models under one policy.
 
-    With `out` the log is also written there. Raises HeadwayError for an unknown policy, or a scenario whose
-    hardware is not this machine's lanes.
+    With `out` the log is also written there. Raises HeadwayError for an unknown policy, one that needs
+    what lanes cannot do, or a scenario whose hardware is not this machine's lanes.
     """
     chosen = make(policy)
     require_lanes(prepared.scenario)
+    require_able(prepared.device, chosen)
     measured = prepared.measured
     assert measured is not None
     metadata = prepared.metadata(policy)

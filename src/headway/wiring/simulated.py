@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from headway.core.checks import PolicyError
+from headway.core.checks import PolicyError, require_able
 from headway.core.decision_time import DecisionTimes
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
@@ -28,10 +28,12 @@ def simulate(
     """Simulate a prepared scenario under one policy and return its log.
 
     With `out` the log is also written there, as segments. `decision_times` records what the policy's
-    decisions really take, which has no part in the log. Raises HeadwayError for an unknown policy, and for
-    one that fails, with its cause; the log then holds what happened until then.
+    decisions really take, which has no part in the log. Raises HeadwayError for an unknown policy, one
+    that needs what the device cannot do, and one that fails, with its cause; the log then holds what happened
+    until then.
     """
     chosen = make(policy)
+    require_able(prepared.device, chosen)
     metadata = prepared.metadata(policy)
     sink = MemoryLog(metadata) if out is None else ArrowLog(out, metadata)
     rule = prepared.contention()
@@ -69,7 +71,8 @@ def compare(
 
     `decision_times` has a recorder for each policy whose decisions are timed.
     """
-    require_policies(policies)
+    for name in policies:
+        require_able(prepared.device, make(name))
     folders = policy_folders(out, policies) if out is not None else {}
     return {
         name: simulate(prepared, name, folders.get(name), on_reply, decision_times.get(name))
