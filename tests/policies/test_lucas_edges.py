@@ -165,8 +165,8 @@ def test_a_recomputed_halo_is_paid_for_in_work_time_and_energy():
 def test_strides_multiply_the_rows_that_earlier_layers_make():
     # 2 rows of the last take 2 x 2 + 1 of its producer, which makes 4 new ones from 4 x 2 + 1.
     assert input_buffer_rows([3, 3], [2, 2], [64, 32], band=2) == (9, 5)
-    table = build_table(convolutions((16, 2), (16, 2)), accelerator())
-    assert table.option(Mode.FUSED, 0, 2, (0,), band_rows=4).steps == 4  # 16 rows are left
+    table = build_table(convolutions((16, 2), (16, 2), height=256), accelerator())
+    assert table.option(Mode.FUSED, 0, 2, (0,), band_rows=4).steps == 16  # 64 of 256 rows are left
 
 
 def test_no_band_crosses_a_layer_that_needs_all_rows():
