@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import headway
+from headway.config.model_sets import model_set_names
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -37,7 +38,7 @@ def test_the_policy_of_the_guide_is_twenty_lines_and_its_test_passes():
 
 
 def test_the_scenario_and_the_hardware_of_the_guide_are_accepted(tmp_path):
-    scenario, preset, hardware = blocks_of(DOCS / "scenario.md", "yaml")
+    scenario, arrivals, preset, hardware = blocks_of(DOCS / "scenario.md", "yaml")
     (tmp_path / "my-chip.yaml").write_text(hardware)
     (tmp_path / "s.yaml").write_text(scenario)
     (tmp_path / "mine.yaml").write_text(scenario.replace("stream-hetero4 ", "my-chip.yaml"))
@@ -48,6 +49,28 @@ def test_the_scenario_and_the_hardware_of_the_guide_are_accepted(tmp_path):
     assert headway.Scenario.load(tmp_path / "changed.yaml").device().dram_bandwidth_bytes_s == 8e9
     short = headway.Scenario.load(tmp_path / "s.yaml").with_overrides({"duration": "100 ms", "warmup": "0 s"})
     assert headway.simulate(short).summary.total.requests > 0
+
+    (tmp_path / "conversation.csv").write_text(
+        "timestamp_ms,input_length,output_length\n0,900,1\n3000,7000,1\n"
+    )
+    (tmp_path / "more.yaml").write_text(f"name: more\nhardware: moca8\nrequests: 40\n{arrivals}")
+    assert headway.simulate(headway.Scenario.load(tmp_path / "more.yaml")).summary.total.requests > 0
+
+
+def test_the_suite_of_the_guide_is_accepted(tmp_path):
+    (file,) = blocks_of(DOCS / "suites.md", "yaml")
+    (tmp_path / "suite.yaml").write_text(file)
+    suite = headway.config.load_suite(tmp_path / "suite.yaml")
+    assert len(suite.cells()) == 16
+    assert suite.cells()[0].name in (DOCS / "suites.md").read_text(encoding="utf-8")
+
+
+def test_the_guide_names_the_shipped_suites_sets_and_presets():
+    text = (DOCS / "suites.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", text, re.MULTILINE))
+    suites = {name: headway.config.load_suite(name) for name in headway.config.suite_names()}
+    assert told == {name: str(len(suite.cells())) for name, suite in suites.items()}
+    assert [name for name in model_set_names() if f"`{name}`" not in text] == []
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]

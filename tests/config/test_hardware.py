@@ -154,10 +154,17 @@ def test_presets_agree_with_their_sources() -> None:
 
     assert units("xr-quad4k") == [1024] * 4
     assert units("xr-dual4k") == [2048] * 2
+    assert units("xr-biglittle") == [3072, 1024]
     assert units("moca8") == [256] * 8
+    assert units("magma-S4") == [8192] * 8
+    assert sum(units("herald-mobile")) == 4096
+    assert sum(units("herald-cloud")) == 16384
     assert units("magma-S2") == [2048] * 4
     assert sum(units("herald-edge")) == 1024
     assert load_hardware("magma-S2").kind_counts == (3, 1)
+    assert load_hardware("magma-S4").kind_counts == (7, 1)
+    assert load_hardware("relmas").kind_counts == (2, 2)
+    assert len(load_hardware("defines5").kinds) == 5
     assert load_hardware("stream-hetero4").kind_counts == (2, 2)
     planaria = load_hardware("planaria16")
     assert planaria.dram_bandwidth_bytes_s == pytest.approx(2864 / 8 * 700e6, rel=1e-3)
@@ -169,6 +176,19 @@ def test_presets_agree_with_their_sources() -> None:
 def test_written_out_it_loads_again(name: str) -> None:
     description = describe_hardware(name)
     assert describe_hardware(description.to_mapping()) == description
+
+
+@pytest.mark.parametrize(
+    ("mix", "parts"),
+    [
+        ("relmas", ["simba", "eyeriss"]),
+        ("defines5", ["meta-prototype", "zigzag-tpu-like", "edge-tpu", "ascend", "tesla-npu"]),
+    ],
+)
+def test_cores_of_mixes_are_those_of_the_single_presets(mix: str, parts: list[str]) -> None:
+    groups = describe_hardware(mix).to_mapping()["cores"]
+    alone = [describe_hardware(part).to_mapping()["cores"][0] for part in parts]
+    assert [{key: value for key, value in group.items() if key != "count"} for group in groups] == alone
 
 
 def test_a_preset_that_does_not_exist() -> None:
