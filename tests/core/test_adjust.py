@@ -16,6 +16,7 @@ from headway.core.run import How
 from headway.cost.contention import OverlapLoss
 from headway.policies import Policy
 from headway.predict.analytic import AnalyticEstimator
+from headway.sim.driver import Stalled
 from headway.testing import Rows, ToyTable, play, toy_device, toy_lane_table, toy_lanes, toy_request
 
 MS = 1e-3
@@ -416,3 +417,14 @@ def test_a_policy_is_told_of_every_request_that_is_over():
         (1, "dropped", pytest.approx(2 * MS)),
         (0, "done", pytest.approx(3 * MS)),
     ]
+
+
+@pytest.mark.parametrize(("at_block_ends", "asked_ms"), [(False, [0, 4]), (True, [0, 1.5, 3, 4])])
+def test_a_policy_is_asked_at_block_ends_if_it_wants(at_block_ends, asked_ms):
+    # The blocks take 1.5, 1.5 and 1 ms; the last ends the run.
+    policy = Timed(t0=both(start(0, 0, blocks=range(3))))
+    policy.at_block_ends = at_block_ends
+    device, tables, requests = scene(1, blocks=[(1 * MS, 0.0)] * 4)
+    with pytest.raises(Stalled):
+        play(policy, device, tables, requests, noise={0: (1.5, 1.5, 1.0, 1.0)})
+    assert [at / MS for at, _ in policy.seen] == pytest.approx(asked_ms)

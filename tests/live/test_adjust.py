@@ -48,3 +48,23 @@ def test_a_run_that_moves_has_the_schedule_of_the_simulator(make_world: Any) -> 
     assert ("start", 0, 2, "2", None, 4e-3) in shown[0]
     assert ("stop", 0, 0, "0", "reallocate", 4e-3) in shown[0]
     assert world.outcomes == {0: "done", 1: "done", 2: "done"}
+
+
+class Counts(Policy):
+    """Serves in order of arrival, and notes when it is asked."""
+
+    at_block_ends = True
+
+    def __init__(self) -> None:
+        self.asked_s: list[float] = []
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        self.asked_s.append(round(view.now, 9))
+        for request, core in zip(view.ready, view.idle, strict=False):
+            yield Dispatch((request,), range(request.next_block, request.blocks), (core,))
+
+
+def test_a_policy_can_be_asked_at_block_ends(make_world: Any) -> None:
+    world, policy = make_world(1), Counts()
+    world.play(policy, [world.request(0, "long"), world.request(1, "short")])
+    assert policy.asked_s == [0.0, 2e-3, 4e-3, 6e-3, 8e-3]

@@ -172,7 +172,7 @@ class Engine:
                 self._give_up(request, Outcome.DROPPED, "expired before it started")
 
     def _on_safe_point(self, event: SafePoint) -> bool:
-        """Account for what was done; True if cores came free."""
+        """Account for what was done; True if the policy is to be asked."""
         run = self.running[event.run_id]
         self.journal.progressed(run, event, self.now)
         if event.stopped:
@@ -185,7 +185,7 @@ class Engine:
         run.resumed = 0.0
         at_s = self.now if event.end_s is None else event.end_s
         expect_next(run, self.device.dram_bandwidth_bytes_s, self.running.rate(run), at_s)
-        return False
+        return self.policy.at_block_ends
 
     def _on_finish(self, event: Finish) -> None:
         run = self.running[event.run_id]

@@ -290,6 +290,7 @@ class Policy(Protocol):
     """A scheduler. Only `decide` is required; `headway.policies.Policy` gives defaults for the rest."""
 
     needs: frozenset[Capability]
+    at_block_ends: bool  # whether decide is called, too, when a run goes on to its next block
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Its place in `ready`, computed when it becomes ready."""

@@ -127,11 +127,11 @@ class LiveDriver:
     def _hear(self, event: Event) -> None:
         """Take an executor's event; called from its threads.
 
-        That a run goes on to its next block makes no policy act, so the engine need not hear of it before
-        something else happens: most block ends wake nobody.
+        That a run goes on to its next block makes hardly any policy act; then the engine need not hear of it
+        before something else happens: most block ends wake nobody.
         """
         goes_on = isinstance(event, SafePoint) and not event.stopped
-        (self._clock.leave if goes_on else self._clock.post)(event)
+        (self._clock.leave if goes_on and not self.engine.policy.at_block_ends else self._clock.post)(event)
 
     def _on_signal(self) -> None:
         self.interrupt()
@@ -203,10 +203,13 @@ class LiveDriver:
     # --- commands ----------------------------------------------------------------------------------
 
     def _carry_out(self, commands: Sequence[Command], now: float) -> None:
-        for command in commands:
+        for command in commands:  # first, so that lanes work while the rest is done
             if isinstance(command, Start):
                 self._executor.start(command.run)
-            elif isinstance(command, Stop):
+        for command in commands:
+            if isinstance(command, Start):
+                continue
+            if isinstance(command, Stop):
                 self._executor.stop(command.run, command.how)
             elif isinstance(command, Change):
                 raise AssertionError("lanes have no bandwidth caps")

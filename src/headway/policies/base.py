@@ -13,10 +13,12 @@ from headway.core.run import Outcome, Run
 class Policy:
     """A scheduler. Subclass it, implement `decide`, and register it with `@policy("name")`.
 
-    `needs` declares what it may use beyond running blocks in series; the engine refuses the rest.
+    `needs` declares what it may use beyond running blocks in series; the engine refuses the rest. With
+    `at_block_ends` it is asked, too, whenever a run goes on to its next block.
     """
 
     needs: frozenset[Capability] = frozenset()
+    at_block_ends: bool = False
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Its place in `view.ready`: by default in order of arrival."""
