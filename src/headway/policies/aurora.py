@@ -72,14 +72,22 @@ class Aurora(Policy):
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Admit, then let those that begin a layer acquire or release, then partition the bandwidth."""
+        self._partition.begin(view)
+        fresh = self._starts.fresh(view)
         idle = list(view.idle)
         waiting = nlargest(len(idle) + PROCESSORS, view.ready, key=lambda request: self._rank(request, view))
+        kind_of = view.device.kind_of
         while idle and waiting:
             request = waiting.pop(0)
             cores = tuple(idle[: self._admitted(request, len(idle), view)])
             del idle[: len(cores)]
-            yield Dispatch((request,), range(request.next_block, request.blocks), cores, mode(cores))
-        fresh = self._starts.fresh(view)
+            blocks, kinds = (
+                range(request.next_block, request.blocks),
+                tuple([kind_of[c.index] for c in cores]),
+            )
+            option = view.table(request).option(mode(cores), blocks.start, blocks.stop, kinds)
+            cap = self._partition.start(request, option)
+            yield Dispatch((request,), blocks, cores, mode(cores), bandwidth_cap_bytes_s=cap)
         claims = {run.id: _Claim(self._score(run, view), len(run.cores)) for run in view.running}
         hungry = [
             _Claim(self._waiting_score(request, view), 0)
@@ -93,7 +101,7 @@ class Aurora(Policy):
                     idle = [core for core in idle if core not in moved]
                     claims[run.id] = _Claim(claims[run.id].score, len(moved))
                     yield Adjust(run, moved)
-        yield from self._partition.adjust(fresh, view)
+        yield from self._partition.adjust(fresh)
         yield from next_layer(view)
 
     # --- admission ---------------------------------------------------------------------------------
@@ -161,6 +169,10 @@ def _releases(score: float, others: list[_Claim], idle: int) -> bool:
         or (idle <= 1 and score > PLENTY)
         or any(0.0 < other.score < score / 2.0 and other.cores < WIDTHS[0] for other in others)
     )
+
+
+def _index(core: Core) -> int:
+    return core.index
 
 
 def _width(cores: int) -> int:

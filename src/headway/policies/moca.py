@@ -6,11 +6,11 @@ drains, the request with the largest priority + waiting / isolated goes to it as
 group; a memory-heavy one is put off, while another memory-heavy one runs, for one of the next few that is
 not. At every layer start the bandwidth is partitioned by score (partition.py).
 
-Port: four groups of neighbouring cores, of one core each where there are four, two groups where there are two
-cores. The code's queues in front of busy groups come to the same as giving a group its request when it
-drains. A request takes the drained group on which it is fastest. Memory-heavy as remembered: more than half
-of the bandwidth on average. The layer start that the partition needs is a wake at the believed end of the
-layer.
+Port: every core is a group, since splitting costs more here than it gains (docs/policies.md); `moca:groups`
+has four groups of neighbouring cores, as published. The code's queues in front of busy groups come to the
+same as giving a group its request when it drains. A request takes the drained group on which it is fastest.
+Memory-heavy as remembered: more than half of the bandwidth on average. For the partition the policy wakes at
+the believed ends of layers.
 """
 
 from __future__ import annotations
@@ -39,16 +39,15 @@ HEAVY = 0.5
 
 
 @policy("moca")
+@policy("moca:groups", groups=GROUPS)
 @policy("moca:static", throttle=False)
-@policy("moca:narrow", groups=None)
-@policy("moca:narrowstatic", groups=None, throttle=False)
 class Moca(Policy):
     """MoCA (HPCA 2023): requests on groups of cores by priority and waiting, bandwidth partitioned by
     score."""
 
     needs = frozenset({Capability.SPLIT})
 
-    def __init__(self, *, throttle: bool = True, groups: int | None = GROUPS) -> None:
+    def __init__(self, *, throttle: bool = True, groups: int | None = None) -> None:
         self._throttle = throttle
         self._groups = groups
         if throttle:
@@ -58,18 +57,22 @@ class Moca(Policy):
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Fill the groups that are drained, then partition the bandwidth among those that run."""
+        self._partition.begin(view)
         idle = set(view.idle)
         drained = [group for group in _groups(self._groups, view) if idle.issuperset(group)]
         queue = nlargest(len(drained) + LOOK_AHEAD, view.ready, key=lambda request: _rank(request, view))
         heavy = any(_heavy(run.bandwidth_bytes_s, view) for run in view.running)
+        fresh = self._starts.fresh(view)
         while drained and queue:
             request, group, option = self._next(queue, drained, heavy, view)
             heavy = heavy or _heavy(_bandwidth_bytes_s(option, view), view)
             queue.remove(request)
             drained.remove(group)
-            yield Dispatch((request,), range(request.next_block, request.blocks), group, mode(group))
+            cap = self._partition.start(request, option) if self._throttle else None
+            blocks = range(request.next_block, request.blocks)
+            yield Dispatch((request,), blocks, group, mode(group), bandwidth_cap_bytes_s=cap)
         if self._throttle:
-            yield from self._partition.adjust(self._starts.fresh(view), view)
+            yield from self._partition.adjust(fresh)
             yield from next_layer(view)
 
     @staticmethod

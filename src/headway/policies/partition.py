@@ -4,9 +4,9 @@ Source: the public codes of MoCA (SeahK/gemmini-rocc-tests-moca-ae) and AuRORA (
 both in include/gemmini.h: when a layer starts, its demand u and those of the others are added up; of what
 exceeds the limit it gives up the part W / (score u + W), where W is the sum of the others' scores times
 demands, but keeps at least the floor. MoCA's code multiplies the others' demands by this layer's own score,
-so that scores cancel; AuRORA's has each one's own. Score, limit and floor are AuRORA's, too: with MoCA's (150
-% and 25 %) four groups never get less than the quarter that a fair memory controller, as here, gives them
-anyway.
+so that scores cancel; AuRORA's has each one's own. Score and floor are AuRORA's, too (with MoCA's floor of 25
+% four groups never get less than the quarter that a fair memory controller, as here, gives them anyway), the
+limit is MoCA's.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from headway.core.block import Option, Segment
 from headway.core.messages import Adjust, Wake
 from headway.core.protocols import View
+from headway.core.request import Request
 from headway.core.run import Run
 from headway.policies.spatial import Spatial
 
-LIMIT = 1.2
-"""Sum of the demands, in shares of the bandwidth, from which on layers are throttled."""
+LIMIT = 1.5
+"""Sum of the demands, in shares of the bandwidth, from which on layers are throttled (DRAM_MAX_UTIL)."""
 
 FLOOR = 0.1
 """The least share of the bandwidth that a layer keeps."""
@@ -66,34 +68,56 @@ def next_layer(view: View) -> Iterator[Wake]:
 
 
 class Partition:
-    """Bandwidth caps of the runs: each is set when its layer starts, and holds until its next layer."""
+    """Bandwidth caps of the runs: each is set when its layer starts, and holds until its next layer.
+
+    `begin` each decision with its view; then `start` for what is dispatched and `adjust` for what runs.
+    """
 
     def __init__(self, spatial: Spatial) -> None:
         self._spatial = spatial
+        self._view: View
+        self._layers: dict[int, tuple[float, float]] = {}  # by request: demand within its cap, and score
 
-    def adjust(self, runs: Sequence[Run], view: View) -> Iterator[Adjust]:
-        """New caps for runs that have begun a layer."""
-        if not runs:
-            return
+    def begin(self, view: View) -> None:
+        """A new decision."""
+        self._view = view
         bandwidth = view.device.dram_bandwidth_bytes_s
-        caps = {run.id: run.bandwidth_cap_bytes_s / bandwidth for run in view.running}
-        demands = {run.id: _demand(run, view) for run in view.running}
-        scores = {run.id: self._score(run, view) for run in view.running}
+        self._layers = {
+            run.request.id: (
+                min(self._demand(run.segments[run.segment]), run.bandwidth_cap_bytes_s / bandwidth),
+                self._score(run.request, len(run.cores), run.next_block),
+            )
+            for run in view.running
+        }
+
+    def start(self, request: Request, option: Option) -> float | None:
+        """The cap in bytes per second with which a run of an option starts; None for none."""
+        first = self._view.table(request).segments(option)[0]
+        kept = self._keeps(request, first, len(option.kinds), option.first)
+        return None if kept is None else kept * self._view.device.dram_bandwidth_bytes_s
+
+    def adjust(self, runs: Sequence[Run]) -> Iterator[Adjust]:
+        """New caps for runs that have begun a layer."""
         for run in runs:
-            others = [(min(demands[id], caps[id]), scores[id]) for id in caps if id != run.id]
-            kept = throttled(demands[run.id], scores[run.id], others)
-            caps[run.id] = math.inf if kept is None else kept
-            cap_bytes_s = caps[run.id] * bandwidth
-            if cap_bytes_s != run.bandwidth_cap_bytes_s:
-                yield Adjust(run, bandwidth_cap_bytes_s=cap_bytes_s)
+            kept = self._keeps(run.request, run.segments[run.segment], len(run.cores), run.next_block)
+            cap = math.inf if kept is None else kept * self._view.device.dram_bandwidth_bytes_s
+            if cap != run.bandwidth_cap_bytes_s:
+                yield Adjust(run, bandwidth_cap_bytes_s=cap)
 
-    def _score(self, run: Run, view: View) -> float:
-        left_s = self._spatial.remaining_s(run.request, len(run.cores), view, run.next_block)
-        return score(left_s, run.request.deadline_s - view.now)
+    def _keeps(self, request: Request, segment: Segment, cores: int, block: int) -> float | None:
+        """The share of the bandwidth that a layer keeps beside the others."""
+        self._layers.pop(request.id, None)
+        demand, own = self._demand(segment), self._score(request, cores, block)
+        kept = throttled(demand, own, tuple(self._layers.values()))
+        self._layers[request.id] = demand if kept is None else kept, own
+        return kept
 
+    def _score(self, request: Request, cores: int, block: int) -> float:
+        left_s = self._spatial.remaining_s(request, cores, self._view, block)
+        return score(left_s, request.deadline_s - self._view.now)
 
-def _demand(run: Run, view: View) -> float:
-    """The share of the bandwidth that a run's present layer asks for."""
-    segment, bandwidth = run.segments[run.segment], view.device.dram_bandwidth_bytes_s
-    seconds = segment.solo_s(bandwidth)
-    return segment.dram_bytes / (seconds * bandwidth) if seconds > 0.0 else 0.0
+    def _demand(self, segment: Segment) -> float:
+        """The share of the bandwidth that a layer asks for."""
+        bandwidth = self._view.device.dram_bandwidth_bytes_s
+        seconds = segment.solo_s(bandwidth)
+        return segment.dram_bytes / (seconds * bandwidth) if seconds > 0.0 else 0.0

@@ -80,9 +80,9 @@ class Planaria(Policy):
             yield from self._reallocated(settled, ready, idle)
         for request in ready:
             target = self._target.get(request.id, 0)
-            cores = tuple(idle[:target])
+            cores = tuple(self._spatial.fastest_first(request, idle, view)[:target])
             if cores and (len(cores) == target or not pending):
-                del idle[: len(cores)]
+                idle = [core for core in idle if core not in cores]
                 yield Dispatch((request,), range(request.next_block, request.blocks), cores, mode(cores))
 
     def _reallocated(

@@ -24,6 +24,7 @@ class Spatial:
     def __init__(self) -> None:
         self._parts: dict[tuple[str, int], list[tuple[float, float]] | None] = {}
         self._left_s: dict[tuple[str, int], list[float]] = {}
+        self._alone_s: dict[str, list[float]] = {}
         self._mixture: tuple[int, ...] = ()
 
     def remaining_s(self, request: Request, cores: int, view: View, block: int | None = None) -> float:
@@ -40,6 +41,17 @@ class Spatial:
         """Seconds and DRAM bytes of one block on that many cores."""
         parts = self._of(request, cores, view)
         return (_NEVER, 0.0) if parts is None else parts[block]
+
+    def fastest_first(self, request: Request, cores: Sequence[Core], view: View) -> list[Core]:
+        """Cores in the order of what the whole model takes on one of their type, then by index."""
+        if len(view.device.kinds) == 1:
+            return list(cores)
+        alone_s = self._alone_s.get(request.model)
+        if alone_s is None:
+            rows = view.table(request).serial_s
+            alone_s = self._alone_s[request.model] = [sum(column) for column in zip(*rows, strict=True)]
+        kind_of = view.device.kind_of
+        return sorted(cores, key=lambda core: (alone_s[kind_of[core.index]], core.index))
 
     def _of(self, request: Request, cores: int, view: View) -> list[tuple[float, float]] | None:
         at = (request.model, cores)

@@ -6,8 +6,8 @@ layer's share of the deadline is its share of the operations; a block has 20 lay
 multiple of 8 cores (of 64) with which it keeps its share, or all; if fewer are free it runs on those. A
 request that is behind its shares asks for one step more, one well ahead (0.9) for one less.
 
-Port: a step is an eighth of the cores, at least one. Which cores: those free with the lowest index. Forming
-blocks by the variation of core demand (paper) and choosing among compiled versions of a layer have no
+Port: a step is an eighth of the cores, at least one. Which cores: those free on which the model is fastest.
+Forming blocks by the variation of core demand (paper) and choosing among compiled versions of a layer have no
 counterpart: the code has fixed blocks, and layers here have one version.
 """
 
@@ -51,7 +51,8 @@ class Veltair(Policy):
             if not idle:
                 return
             end = min(request.blocks, request.next_block + BLOCK_LAYERS)
-            cores = runnable(request, idle[: self.demand(request, end, view)], view)
+            fastest = self._spatial.fastest_first(request, idle, view)
+            cores = runnable(request, fastest[: self.demand(request, end, view)], view)
             idle = [core for core in idle if core not in cores]
             yield Dispatch((request,), range(request.next_block, end), cores, mode(cores))
 
