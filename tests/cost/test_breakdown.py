@@ -83,7 +83,7 @@ def test_a_described_core_has_the_terms_of_its_mapping():
     graph = merge(at_width(load_model("resnet18"), 1))
     layer = next(layer for layer in graph.layers if layer.name == "layer1.0.conv1")
     assert core.hierarchy is not None
-    memories = core.hierarchy.under(main_memory(64, 93.75 / 8, len(core.hierarchy.axes)))
+    memories = core.hierarchy.under(main_memory(64, 87.5 / 8, 93.75 / 8, len(core.hierarchy.axes)))
     nest = Nest.of({"K": 64, "C": 64, "OY": 56, "OX": 56, "FY": 3, "FX": 3}, input_rows=56, input_columns=56)
     for overlap in ("physical", "zigzag"):
         mapped = map_layer(nest, memories, overlap=overlap)
@@ -91,7 +91,9 @@ def test_a_described_core_has_the_terms_of_its_mapping():
         for term in ("stall", "onload", "offload", "latency"):
             assert getattr(terms, f"{term}_cycles") == getattr(mapped, f"{term}_cycles")
         assert terms.dram_bytes == sum(mapped.words_of("dram").values()) * 8  # ports of 8 bytes
-        assert terms.energy_pj_by[DRAM] == pytest.approx(terms.dram_bytes * machine.dram_energy_pj_per_byte)
+        words = mapped.words_of("dram")
+        read_pj, written_pj = 700 * (words["I"] + words["W"]), 750 * words["O"]
+        assert terms.energy_pj_by[DRAM] == pytest.approx(read_pj + written_pj)
 
 
 def test_what_followers_read_beside_is_counted():

@@ -157,7 +157,9 @@ def _print(description: Hardware) -> None:
     facts = {
         "peak": f"{summary['peak_macs_s'] / 1e12:.4g} TMAC/s",
         "operands": f"{description.operand_bits} bit",
-        "DRAM": f"{written['dram']['bandwidth']}, {written['dram']['energy']}",
+        "DRAM": f"{written['dram']['bandwidth']}, {written['dram']['energy']}"
+        + (f", writes {written['dram']['write_energy']}" if "write_energy" in written["dram"] else ""),
+        "shared L2": "{size}, {bandwidth}, {energy}".format(**written["l2"]) if description.l2 else "none",
         "link": f"{written['link']['bandwidth']}, {written['link']['energy']}"
         if description.link
         else "none",

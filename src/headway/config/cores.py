@@ -20,11 +20,12 @@ from headway.config.memories import (
 )
 from headway.config.quantities import EnergyPerByte, EnergyPerOperation, Frequency, Size
 from headway.config.validation import Name, Strict, mistake
-from headway.core.device import Core, Dataflow
-from headway.core.hierarchy import Hierarchy, Move
+from headway.core.device import Core, Dataflow, SharedMemory
+from headway.core.hierarchy import OPERANDS, Hierarchy, Memory, Move, Port
 
 MOST_CORES = 1024
 MOST_SIDE = 65536  # rows or columns of an array
+L2 = "l2"  # the name of the level that cores share
 
 
 class Array(Strict):
@@ -140,9 +141,11 @@ class CoreGroup(Strict):
         bits = self.partial_sum_bits or 16
         return hierarchy_of(self.axes, self.memories, bits, self.systolic or ())
 
-    def core(self, index: int, name: str, kind: str) -> Core:
-        """One of its cores."""
+    def core(self, index: int, name: str, kind: str, shared: SharedMemory | None = None) -> Core:
+        """One of its cores, with its part of the level that cores share."""
         hierarchy = self.hierarchy()
+        if hierarchy is not None and shared is not None:
+            hierarchy = hierarchy.under(self._level_above(hierarchy, shared))
         sram_pj = self.energy.sram
         if hierarchy is not None:
             top = hierarchy.memories[hierarchy.levels["I"][-1]]
@@ -155,13 +158,25 @@ class CoreGroup(Strict):
             columns=self.columns,
             dataflow=Dataflow(self.dataflow or Dataflow.WEIGHT_STATIONARY),
             clock_hz=self.clock,
-            sram_bytes=int(self.sram or 0) if hierarchy is None else hierarchy.top_bytes,
+            sram_bytes=int(self.sram or 0) + (shared.bytes if shared else 0)
+            if hierarchy is None
+            else hierarchy.top_bytes,
             vector_lanes=self.lanes,
             mac_energy_pj=self.energy.mac,
             sram_energy_pj_per_byte=sram_pj,
             double_buffered=self.double_buffered,
             hierarchy=hierarchy,
+            shared=shared if hierarchy is None else None,
         )
+
+    def _level_above(self, hierarchy: Hierarchy, shared: SharedMemory) -> Memory:
+        """The core's part of a shared level: one port for all operands, in both directions."""
+        serves = (("I", Move.FILL), ("I", Move.FEED), ("W", Move.FILL), ("W", Move.FEED))
+        bits = shared.bandwidth_bytes_s / self.clock * 8
+        port = Port(bits, min(bits, 8.0), (*serves, *(("O", move) for move in Move)))
+        access_pj = bits / 8 * shared.energy_pj_per_byte
+        axes = tuple(range(len(hierarchy.axes)))
+        return Memory(L2, shared.bytes * 8.0, OPERANDS, (port,), axes, access_pj, access_pj)
 
     @property
     def names(self) -> Iterator[str]:

@@ -6,21 +6,23 @@ import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from headway.config.cores import MOST_CORES, CoreGroup
+from headway.config.cores import L2, MOST_CORES, CoreGroup
 from headway.config.lanes import LaneHardware
 from headway.config.quantities import (
     Bandwidth,
     EnergyPerByte,
     Overhead,
+    Size,
 )
 from headway.config.validation import Name, Strict, mistake, shown, validate
 from headway.config.yaml_file import Document, Place, parse_yaml
-from headway.core.device import Core, Device, Link
+from headway.core.device import Core, Device, Link, SharedMemory
 from headway.core.errors import HeadwayError
 
 
@@ -36,6 +38,19 @@ class Dram(Strict):
 
     bandwidth: Bandwidth
     energy: EnergyPerByte = 60.0
+    write_energy: Annotated[
+        EnergyPerByte | None, Field(description="Of writes, if not that of reads, which is then `energy`.")
+    ] = None
+
+
+class SharedL2(Strict):
+    """A second level of memory that all cores share, each an equal part of its room and of its port."""
+
+    size: Size
+    bandwidth: Annotated[Bandwidth, Field(description="Read and written, by all cores together.")]
+    energy: Annotated[
+        EnergyPerByte, Field(description="Of a byte read or written; by default that of a core's SRAM.")
+    ] = 1.625
 
 
 class Hardware(Strict):
@@ -53,6 +68,7 @@ class Hardware(Strict):
         None
     )
     dram: Dram
+    l2: Annotated[SharedL2 | None, Field(description="A second level of memory that all cores share.")] = None
     dispatch_overhead: Annotated[Overhead, Field(description="Paid once for every run.")] = 1e-6
     switch_overhead: Annotated[Overhead, Field(description="Paid for every band of a fused run.")] = 5e-8
 
@@ -71,26 +87,49 @@ class Hardware(Strict):
                 if name in seen:
                     raise mistake(f"core name {name!r} is already taken by cores[{seen[name]}]", *place)
                 seen[name] = position
+        if self.l2 is not None:
+            self._check_l2(self.l2.size / total)
         if total > 1 and self.link is None:
             raise mistake("missing, but required if there is more than one core", "link")
         return self
+
+    def _check_l2(self, part: float) -> None:
+        """Cores' parts hold a byte, and nothing of the array has that name already."""
+        if part < 1:
+            raise mistake("less than a byte for each core; accepted: at least one", "l2", "size")
+        for position, group in enumerate(self.cores):
+            for index, memory in enumerate(group.memories or ()):
+                if memory.name == L2:
+                    raise mistake(
+                        f"found a memory named {L2!r} beside {L2}; accepted: one or the other",
+                        *("cores", position, "memories", index, "name"),
+                    )
 
     def device(self) -> Device:
         """The device that the cost model and the engine work with. Equal groups of cores share one kind."""
         kinds: dict[str, str] = {}
         cores: list[Core] = []
+        count = sum(group.count or 1 for group in self.cores)
+        part = None
+        if self.l2 is not None:
+            part = SharedMemory(int(self.l2.size / count), self.l2.bandwidth / count, self.l2.energy)
         for group in self.cores:
             alike = group.model_copy(update={"name": "", "count": None, "vector_lanes": group.lanes})
             kind = kinds.setdefault(alike.model_dump_json(), group.name)
             first = len(cores)
-            cores.extend(group.core(first + offset, name, kind) for offset, name in enumerate(group.names))
+            cores.extend(
+                group.core(first + offset, name, kind, part) for offset, name in enumerate(group.names)
+            )
         # With one core nothing ever crosses a link; its numbers are then those of the DRAM.
         link = self.link or self.dram
+        write_energy = self.dram.write_energy
+        energies = (self.dram.energy, self.dram.energy if write_energy is None else write_energy)
         return Device(
             name=self.name,
             cores=tuple(cores),
             dram_bandwidth_bytes_s=self.dram.bandwidth,
-            dram_energy_pj_per_byte=self.dram.energy,
+            dram_energy_pj_per_byte=fsum(energies) / 2,
+            dram_read_write_pj_per_byte=energies,
             link=Link(link.bandwidth, link.energy),
             operand_bytes=self.operand_bits / 8,
             dispatch_s=self.dispatch_overhead,

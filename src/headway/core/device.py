@@ -21,6 +21,18 @@ LANE = "lane"
 
 
 @dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """A core's part of a second level of memory that cores share, divided equally and for good.
+
+    `bytes` of capacity, and those read and written per second on either side; energy per byte of that.
+    """
+
+    bytes: int
+    bandwidth_bytes_s: float
+    energy_pj_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
 class Core:
     """One core of an accelerator, a systolic array with its own SRAM; or a lane of a live device.
 
@@ -31,6 +43,9 @@ class Core:
     A core with a `hierarchy` is described explicitly: which loops its array unrolls, and its memories. Its
     costs come from mappings on them; `rows` are then the units along the loops that are summed over,
     `columns` the others, and `sram_bytes` is what its topmost memories hold.
+
+    `shared` is the core's part of a level that cores share, behind the SRAM of a systolic array: its bytes
+    are among `sram_bytes`. A core with a hierarchy has such a level as its topmost memory.
 
     A lane is `threads` threads of a processor that run one block at a time. It has no array, and only
     measured times: its other numbers are zero and mean nothing. `threads` is zero for a core.
@@ -50,6 +65,7 @@ class Core:
     double_buffered: bool = True
     threads: int = 0
     hierarchy: Hierarchy | None = None
+    shared: SharedMemory | None = None
 
     @classmethod
     def lane(cls, index: int, threads: int) -> Core:
@@ -83,6 +99,9 @@ class Link:
 class Device:
     """Cores that share one DRAM. `dispatch_s` is paid once for every run, `switch_s` for every band.
 
+    `dram_energy_pj_per_byte` is the mean of reads and writes, which costs of runs count with; what each takes
+    where they differ is in `dram_read_write_pj_per_byte`.
+
     Or lanes (`Device.of_lanes`), all alike: what they do to each other is measured, not derived from traffic,
     so their bandwidth is infinite, and what running costs beside the blocks is in their cost tables.
     """
@@ -96,6 +115,17 @@ class Device:
     dispatch_s: float = 0.0
     switch_s: float = 0.0
     source: str = ""
+    dram_read_write_pj_per_byte: tuple[float, float] | None = None
+
+    @cached_property
+    def dram_read_pj_per_byte(self) -> float:
+        """Energy of a byte read from DRAM."""
+        return (self.dram_read_write_pj_per_byte or (self.dram_energy_pj_per_byte,))[0]
+
+    @cached_property
+    def dram_write_pj_per_byte(self) -> float:
+        """Energy of a byte written to DRAM."""
+        return (self.dram_read_write_pj_per_byte or (self.dram_energy_pj_per_byte,))[-1]
 
     @classmethod
     def of_lanes(cls, name: str, count: int, threads_per_lane: int, source: str = "") -> Device:

@@ -116,9 +116,9 @@ BURST_BITS = 64
 """The least that is read from or written to DRAM at once."""
 
 
-def main_memory(bits_per_cycle: float, pj_per_bit: float, axes: int) -> Memory:
+def main_memory(bits_per_cycle: float, read_pj_per_bit: float, write_pj_per_bit: float, axes: int) -> Memory:
     """DRAM without bounds behind one port for reads and writes of all operands of an array of `axes` axes."""
     serves = (("I", Move.FEED), ("W", Move.FEED), ("O", Move.STORE), ("O", Move.FEED))
     port = Port(bits_per_cycle, BURST_BITS, serves)
-    access_pj = bits_per_cycle * pj_per_bit
-    return Memory("dram", float("inf"), OPERANDS, (port,), tuple(range(axes)), access_pj, access_pj)
+    read_pj, write_pj = (bits_per_cycle * energy for energy in (read_pj_per_bit, write_pj_per_bit))
+    return Memory("dram", float("inf"), OPERANDS, (port,), tuple(range(axes)), read_pj, write_pj)

@@ -26,6 +26,7 @@ from headway.models.graph import Graph
 
 DRAM = "dram"
 SRAM = "sram"
+L2 = "l2"
 MAC = "mac"
 
 
@@ -132,39 +133,59 @@ class _Column:
     def _terms(self, layer: int) -> LayerTerms:
         shapes, core = self.model.shapes, self.core
         if core.hierarchy is None or not self.nested[layer]:
-            return self._around(layer, _OnCore(float(self.cycles[layer]), 0.0, 0.0, 0.0, {}, {}))
+            return self._around(layer, self._behind_shared(layer, float(self.cycles[layer])))
         if shapes.recurrent[layer] or not core.double_buffered:
             return self._around(layer, self._mapped(layer, unbounded(core.hierarchy)))
         device = self.model.device
         main = main_memory(
-            self.bytes_per_cycle * 8, device.dram_energy_pj_per_byte / 8, len(core.hierarchy.axes)
+            self.bytes_per_cycle * 8,
+            device.dram_read_pj_per_byte / 8,
+            device.dram_write_pj_per_byte / 8,
+            len(core.hierarchy.axes),
         )
         inside = self._mapped(layer, core.hierarchy.under(main))
         side = float(shapes.side[layer])
         mapped_cycles = inside.bytes[DRAM] / self.bytes_per_cycle
         # What followers read beside the result takes cycles of the DRAM port that may not be there.
         late = (inside.bytes[DRAM] + side) / self.bytes_per_cycle - max(inside.cycles, mapped_cycles)
+        dram_pj = inside.pj[DRAM] + side * device.dram_read_pj_per_byte
         return self._counted(
-            layer, replace(inside, stall=inside.stall + max(0.0, late)), inside.bytes[DRAM] + side, side
+            layer,
+            replace(inside, stall=inside.stall + max(0.0, late)),
+            inside.bytes[DRAM] + side,
+            dram_pj,
+            side,
         )
+
+    def _behind_shared(self, layer: int, cycles: float) -> _OnCore:
+        """Cycles of the array, what it waits for the level that cores share, and what passes that."""
+        shared = self.core.shared
+        if shared is None:
+            return _OnCore(cycles, 0.0, 0.0, 0.0, {}, {})
+        size = float(self.model.serial.shared[layer, self.kind])
+        late = size / shared.bandwidth_bytes_s * self.core.clock_hz - cycles
+        return _OnCore(cycles, max(0.0, late), 0.0, 0.0, {L2: size}, {L2: size * shared.energy_pj_per_byte})
 
     def _around(self, layer: int, inside: _OnCore) -> LayerTerms:
         """The closed form of tables: the transfers beside, or around, what happens on the core."""
         costs, dram = self.model.serial, float(self.model.serial.dram[layer, self.kind])
+        stored, device = float(self.model.shapes.output[layer]), self.model.device
+        dram_pj = (dram - stored) * device.dram_read_pj_per_byte + stored * device.dram_write_pj_per_byte
         if self.core.double_buffered:
             fill = float(costs.fill_bytes[layer, self.kind]) / self.bytes_per_cycle
             late = dram / self.bytes_per_cycle - fill - inside.cycles
             timed = replace(inside, onload=inside.onload + fill, stall=inside.stall + max(0.0, late))
         else:
-            stored = float(self.model.shapes.output[layer])
             timed = replace(
                 inside,
                 onload=inside.onload + (dram - stored) / self.bytes_per_cycle,
                 offload=inside.offload + stored / self.bytes_per_cycle,
             )
-        return self._counted(layer, timed, dram, dram)
+        return self._counted(layer, timed, dram, dram_pj, dram)
 
-    def _counted(self, layer: int, inside: _OnCore, dram: float, through_top: float) -> LayerTerms:
+    def _counted(
+        self, layer: int, inside: _OnCore, dram: float, dram_pj: float, through_top: float
+    ) -> LayerTerms:
         """With DRAM, what of it passes the topmost memory uncounted, and the arithmetic."""
         model, core = self.model, self.core
         shapes, crossing = model.shapes, float(self.array_bytes[layer]) + through_top
@@ -172,7 +193,7 @@ class _Column:
         sizes[self.top] = sizes.get(self.top, 0.0) + crossing
         pj[self.top] = pj.get(self.top, 0.0) + crossing * core.sram_energy_pj_per_byte
         sizes[DRAM] = dram
-        pj[DRAM] = dram * model.device.dram_energy_pj_per_byte
+        pj[DRAM] = dram_pj
         work = float(shapes.macs[layer] + shapes.vector_ops[layer])
         return LayerTerms(
             inside.compute,
@@ -222,7 +243,7 @@ class _Column:
 def memory_names(core: Core) -> tuple[str, ...]:
     """The memories of a core from the array upwards, then DRAM."""
     if core.hierarchy is None:
-        return SRAM, DRAM
+        return (SRAM, L2, DRAM) if core.shared else (SRAM, DRAM)
     return (*(memory.name for memory in core.hierarchy.memories), DRAM)
 
 

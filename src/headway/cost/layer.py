@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -144,7 +144,9 @@ class SerialCosts:
 
     `cycles_s` is compute alone. `kept` is what a layer's traffic shrinks by if its predecessor's output lies
     in the core's SRAM, `unwritten` what a layer saves if only its successor reads its output and finds it
-    there. `sram` is the working set alone, `sram_kept` with the predecessor's output whole.
+    there. `sram` is the working set alone, `sram_kept` with the predecessor's output whole. `shared` are
+    bytes that pass a level that cores share (`shared_bytes`): `cycles_s` is never below what they take, and
+    their energy is in `array_pj`.
     """
 
     cycles_s: Floats
@@ -156,6 +158,35 @@ class SerialCosts:
     kept: Floats
     unwritten: Floats
     array_pj: Floats
+    shared: Floats
+
+
+def shared_bytes(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
+    """Bytes read and written at the level that cores share.
+
+    On the core's side what would be DRAM traffic without it, on the other side the DRAM traffic. The core
+    has an equal part of that level and of its port for itself, so that nothing depends on what other cores
+    do. 0 without such a level, or if it is a memory of the core's hierarchy.
+    """
+    if core.shared is None:
+        return np.zeros(len(shapes))
+    own = replace(core, sram_bytes=core.sram_bytes - core.shared.bytes, shared=None)
+    near, far = (layer_traffic(shapes, each, operand_bytes).dram for each in (own, core))
+    return np.asarray(near + far)
+
+
+def shared_s(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
+    """Seconds that the port of the level that cores share takes for each layer; 0 without such a level."""
+    if core.shared is None:
+        return np.zeros(len(shapes))
+    return shared_bytes(shapes, core, operand_bytes) / core.shared.bandwidth_bytes_s
+
+
+def shared_pj(shapes: Shapes, core: Core, operand_bytes: float) -> Floats:
+    """Energy of what passes that level; 0 without one."""
+    if core.shared is None:
+        return np.zeros(len(shapes))
+    return shared_bytes(shapes, core, operand_bytes) * core.shared.energy_pj_per_byte
 
 
 def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
@@ -176,7 +207,9 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
         unwritten, kept = _retained(shapes, core, traffic, previous, kept, sram_kept)
         tile = _first_weights(shapes, core, device.operand_bytes)
         one = np.ones(len(shapes), dtype=np.int64)
-        columns["cycles_s"].append(shapes.band_cycles(core, one) / core.clock_hz)
+        port_s = shared_s(shapes, core, device.operand_bytes)
+        array_pj = shapes.array_pj(core, device.operand_bytes)
+        columns["cycles_s"].append(np.maximum(shapes.band_cycles(core, one) / core.clock_hz, port_s))
         columns["dram"].append(traffic.dram)
         columns["sram"].append(traffic.sram)
         columns["sram_kept"].append(sram_kept)
@@ -184,7 +217,8 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
         columns["fill_weight_bytes"].append(np.where(previous.is_main, tile, tile + first_window))
         columns["kept"].append(kept)
         columns["unwritten"].append(unwritten)
-        columns["array_pj"].append(shapes.array_pj(core, device.operand_bytes))
+        columns["array_pj"].append(array_pj + shared_pj(shapes, core, device.operand_bytes))
+        columns["shared"].append(shared_bytes(shapes, core, device.operand_bytes))
     return SerialCosts(**{name: np.stack(values, axis=1) for name, values in columns.items()})
 
 

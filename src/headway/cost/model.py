@@ -10,7 +10,7 @@ import numpy as np
 
 from headway.core.block import Segment
 from headway.core.device import Core, Device
-from headway.cost.layer import SerialCosts, serial_costs
+from headway.cost.layer import SerialCosts, serial_costs, shared_s
 from headway.cost.ranges import MAX_LENGTH, Ranges, ranges_of
 from headway.cost.shapes import Bools, Floats, Longs, Shapes, shapes_of
 from headway.models.graph import Graph
@@ -181,7 +181,14 @@ def bands_of(model: Model, counts: Longs) -> Bands:
     buffers = buffer_rows * shapes.main_row_bytes[:, None] + height * shapes.side_row_bytes[:, None]
     buffers = buffers + (shapes.kept_maps * shapes.kept_rows(counts[:, None])).T
     ahead = np.maximum(0.0, shapes.kernel - shapes.stride - shapes.pad)[:, None]
-    cycles = [shapes.band_cycles(core, counts[:, None]).T / core.clock_hz for core in model.cores]
+    # A level that cores share is passed in bands as in whole layers: its port takes no less.
+    cycles = [
+        np.maximum(
+            shapes.band_cycles(core, counts[:, None]).T / core.clock_hz,
+            shared_s(shapes, core, model.device.operand_bytes)[:, None],
+        )
+        for core in model.cores
+    ]
     return Bands(
         counts=counts,
         input_sum=prefix(buffers),

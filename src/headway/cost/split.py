@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from headway.core.block import Mode, Option, Segment
-from headway.cost.layer import layer_traffic
+from headway.cost.layer import layer_traffic, shared_pj, shared_s
 from headway.cost.model import Model
 from headway.cost.nest import AT
 from headway.cost.shapes import Longs, Shapes
@@ -103,11 +103,13 @@ def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -
             core = model.cores[kind]
             one = np.ones(1, dtype=np.int64)
             compute = max(compute, float(part.band_cycles(core, one)[0]) / core.clock_hz)
+            compute = max(compute, float(shared_s(part, core, device.operand_bytes)[0]))
             traffic = layer_traffic(part, core, device.operand_bytes)
             dram += float(traffic.dram[0])
             sram = max(sram, float(traffic.sram[0]))
             work = float(part.macs[0] + part.vector_ops[0])
             energy += model.core_energy_pj(work, float(part.array_pj(core, device.operand_bytes)[0]), kind)
+            energy += float(shared_pj(part, core, device.operand_bytes)[0])
         link = shared_bytes * (len(kinds) - 1)
         dram -= link  # every part counted what is shared; all but the first get it over the link
         compute = max(compute, shared_bytes / device.link.bandwidth_bytes_s)  # to all of them at once

@@ -34,6 +34,7 @@ def test_an_accelerator_is_a_device_with_the_same_inside(write, core_data):
     assert (core.rows, core.columns, core.clock_hz, core.mac_energy_pj) == (32, 32, 1e9, 0.04)
     assert device.dram_bandwidth_bytes_s == 8e9  # 64 bits a cycle
     assert device.dram_energy_pj_per_byte == (700 + 750) / 2 / 8  # for an access of 64 bits
+    assert (device.dram_read_pj_per_byte, device.dram_write_pj_per_byte) == (700 / 8, 750 / 8)
     assert (device.dispatch_s, device.switch_s) == (0, 0)
 
 
