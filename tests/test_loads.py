@@ -108,6 +108,14 @@ def test_rows_that_no_tenant_takes_are_told(tmp_path: Any) -> None:
     assert "1 of 3 requests are no tenant's" in warning
 
 
+def test_the_same_scenario_gives_the_same_log() -> None:
+    drawn = {"priority": {"draw": "moca"}}
+    tenants = [{**tenant, **drawn} for tenant in MIX]
+    scenarios = [scenario(*tenants, load=0.9, requests=400, noise={"solo_std": 0.2}) for _ in range(2)]
+    first, second = (headway.simulate(each, policy="lucas").log.table for each in scenarios)
+    assert first.equals(second)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", suite_names())
 def test_a_cell_of_each_shipped_suite_runs(name: str) -> None:

@@ -200,6 +200,16 @@ def test_same_models_get_names_of_their_own_and_long_names_are_cut(tmp_path: Pat
         ("share: 0.5", "share: none", ":2: models[1]: set 'pair': bert_small: share: found 'none'"),
         ("{model: bert_small", "{modle: bert_small", ":2: models[1]: set 'pair': found {'modle'"),
         ("batch: 2}", "batch: 2}, colour: red", ": tenants[1].colour: unknown key"),
+        (
+            "seeds:",
+            "over: {hardware.dram.bw: [1 GB/s]}\nseeds:",
+            ":9: over: {file}: cell light_moca8_tight_load0.7_po",
+        ),
+        (
+            "seeds:",
+            "over: {hardware.cores.5.sram: [1 MiB]}\nseeds:",
+            ":9: over: change of 'hardware.cores.5.sram': no",
+        ),
         ("hardware: [moca8,", "hardware: [moca9,", ": hardware: no hardware preset named 'moca9'"),
     ],
 )
@@ -210,7 +220,7 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, old: str, new: str, 
     with pytest.raises(HeadwayError) as error:
         load_suite(file)
     assert str(error.value).startswith(str(file))
-    assert message in str(error.value)
+    assert message.replace("{file}", str(file)) in str(error.value)
 
 
 def test_names_that_do_not_exist(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ class Suite(Strict):
         """
         axes = self._labels()
         chosen = [name for name, labels in axes.items() if len(labels) > 1] or ["models"]
-        cells: list[Cell] = []
+        cells: dict[str, Cell] = {}
         for point in product(*(range(len(labels)) for labels in axes.values())):
             at = dict(zip(axes, point, strict=True))
             parts = [_part(axis, axes[axis][at[axis]]) for axis in chosen]
@@ -163,10 +163,10 @@ class Suite(Strict):
             }
             changes = {place: values[at[place]] for place, values in self.over.items()}
             name = cell_name(parts)
-            if any(cell.name == name for cell in cells):  # values that differ only in what a name cannot have
+            if name in cells:  # values that differ only in what a name cannot have
                 name = cell_name([name, str(len(cells))])
-            cells.append(Cell(name, coordinates, self._cell(at), changes))
-        return cells
+            cells[name] = Cell(name, coordinates, self._cell(at), changes)
+        return list(cells.values())
 
     def scenario(self, cell: Cell, seed: int) -> Scenario:
         """A cell as a scenario, under the first of the suite's policies.
@@ -175,7 +175,10 @@ class Suite(Strict):
         """
         data = {"name": cell.name, "seed": seed, "policy": self.policies[0], **cell.document}
         scenario = Scenario.from_mapping(data, self._folder, name=f"{self._document.name}: cell {cell.name}")
-        return scenario.with_overrides(cell.changes) if cell.changes else scenario
+        try:
+            return scenario.with_overrides(cell.changes) if cell.changes else scenario
+        except HeadwayError as error:
+            raise HeadwayError(f"{self._document.where(('over',))}: {error}") from None
 
     def cell(self, name: str) -> Cell:
         """The cell of that name. Raises HeadwayError, naming the nearest, if there is none."""

@@ -1,43 +1,50 @@
-"""Cells of CSV files, each with its place for messages."""
+"""Lines of CSV files, with the places of their fields for messages."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 
 from headway.core.errors import HeadwayError
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One field of a file, with its place for messages."""
+class CsvRow:
+    """A line of a file, and which field of it each column is."""
 
     path: Path
     line: int
-    column: str
-    text: str
+    places: Mapping[str, int]
+    fields: Sequence[str]
 
-    def number(self, least: float | None = None) -> float:
+    def text(self, column: str) -> str:
+        """A field as it stands."""
+        return self.fields[self.places[column]]
+
+    def number(self, column: str, least: float = -inf) -> float:
+        """A field as a number. Raises HeadwayError for what is none, not finite, or below `least`."""
         try:
-            value = float(self.text)
+            value = float(self.fields[self.places[column]])
         except ValueError:
-            raise self.wrong("a number") from None
-        if not isfinite(value) or (least is not None and value < least):
-            raise self.wrong("a number" if least is None else f"a number from {least:g} on")
+            raise self.wrong(column, "a number") from None
+        if not isfinite(value) or value < least:
+            raise self.wrong(column, "a number" if least == -inf else f"a number from {least:g} on")
         return value
 
-    def count(self) -> int:
-        value = self.number(least=0.0)
+    def count(self, column: str) -> int:
+        """A field as a whole number from 0 on. Raises HeadwayError for what is none."""
+        value = self.number(column, least=0.0)
         if value != int(value):
-            raise self.wrong("a whole number")
+            raise self.wrong(column, "a whole number")
         return int(value)
 
-    def wrong(self, accepted: str) -> HeadwayError:
+    def wrong(self, column: str, accepted: str) -> HeadwayError:
+        """The error that a field is not what is accepted."""
         return HeadwayError(
-            f"{self.path}:{self.line}: column {self.column}: found {self.text!r}; accepted: {accepted}"
+            f"{self.path}:{self.line}: column {column}: found {self.text(column)!r}; accepted: {accepted}"
         )
 
 
@@ -68,14 +75,14 @@ def csv_lines(path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     return header, lines()
 
 
-def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Cell]]:
-    """The named fields of each line; other columns are not read."""
+def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[CsvRow]:
+    """Each line of a file that has these columns; others are not read."""
     header, lines = csv_lines(path)
     for name in columns:
         if name not in header:
             raise HeadwayError(
                 f"{path}:1: no column {name}; found {', '.join(header[:8])}; accepted: {', '.join(columns)}"
             )
-    places = [(name, header.index(name)) for name in columns]
-    for line, row in lines:
-        yield {name: Cell(path, line, name, row[place]) for name, place in places}
+    places = {name: header.index(name) for name in columns}
+    for line, fields in lines:
+        yield CsvRow(path, line, places, fields)

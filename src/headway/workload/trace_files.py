@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headway.config.traces import MINUTE_COUNTS, Counts, Durations, Rows, Trace, TraceFormat
 from headway.core.errors import HeadwayError
-from headway.workload.csv_cells import Cell, csv_lines, csv_rows
+from headway.workload.csv_cells import CsvRow, csv_lines, csv_rows
 
 MINUTE_S: Final = 60.0
 _MINUTE_KEYS: Final = ("HashOwner", "HashApp", "HashFunction", "Trigger")
@@ -99,34 +99,40 @@ def _read(
 ) -> TraceTable:
     del version  # tells changed files apart
     if kind == "azure-llm":
-        return _stamped(path, "TIMESTAMP", _stamp_s(), "ContextTokens", "GeneratedTokens")
+        return _stamped(path, "TIMESTAMP", _stamp_s("TIMESTAMP"), "ContextTokens", "GeneratedTokens")
     if kind == "mooncake":
         return _stamped(
-            path, "timestamp_ms", lambda cell: cell.number() / 1e3, "input_length", "output_length"
+            path,
+            "timestamp_ms",
+            lambda row: row.number("timestamp_ms") / 1e3,
+            "input_length",
+            "output_length",
         )
     if kind == "azure-functions-2021":
         return _ends(path)
     return _minutes(path, extra)
 
 
-def _stamped(path: Path, stamp: str, stamp_s: Callable[[Cell], float], first: str, second: str) -> TraceTable:
+def _stamped(
+    path: Path, stamp: str, stamp_s: Callable[[CsvRow], float], first: str, second: str
+) -> TraceTable:
     """Rows with a time and the tokens that went in and came out."""
     times, inputs, outputs = [], [], []
-    for cells in csv_rows(path, (stamp, first, second)):
-        times.append(stamp_s(cells[stamp]))
-        inputs.append(cells[first].count())
-        outputs.append(cells[second].count())
+    for row in csv_rows(path, (stamp, first, second)):
+        times.append(stamp_s(row))
+        inputs.append(row.count(first))
+        outputs.append(row.count(second))
     return _in_order(path, times, numbers={"input": inputs, "output": outputs})
 
 
 def _ends(path: Path) -> TraceTable:
     """Azure Functions 2021: the arrival is the end less the duration, and rows are in no order."""
     times, functions, apps, durations = [], [], [], []
-    for cells in csv_rows(path, ("app", "func", "end_timestamp", "duration")):
-        duration_s = cells["duration"].number(least=0.0)
-        times.append(cells["end_timestamp"].number() - duration_s)
-        functions.append(cells["func"].text)
-        apps.append(cells["app"].text)
+    for row in csv_rows(path, ("app", "func", "end_timestamp", "duration")):
+        duration_s = row.number("duration", least=0.0)
+        times.append(row.number("end_timestamp") - duration_s)
+        functions.append(row.text("func"))
+        apps.append(row.text("app"))
         durations.append(duration_s)
     return _in_order(path, times, names={"function": functions, "app": apps}, numbers={"duration": durations})
 
@@ -174,24 +180,23 @@ def _by_minute(path: Path) -> Iterator[tuple[tuple[str, str, str], list[int]]]:
     for name in _MINUTE_KEYS:
         if name not in header:
             raise HeadwayError(f"{path}:1: no column {name}; accepted: {', '.join(_MINUTE_KEYS)}, 1, 2, ...")
-    minutes = [(place, name) for place, name in enumerate(header) if name not in _MINUTE_KEYS]
-    for number, (_, name) in enumerate(minutes, start=1):
+    minutes = [name for name in header if name not in _MINUTE_KEYS]
+    for number, name in enumerate(minutes, start=1):
         if name != str(number):
             raise HeadwayError(f"{path}:1: found column {name!r}; accepted: {number}")
-    places = [header.index(name) for name in _MINUTE_KEYS[:3]]
-    for line, row in lines:
-        owner, app, function = (row[place] for place in places)
-        yield (
-            (owner, app, function),
-            [Cell(path, line, name, row[place]).count() for place, name in minutes],
-        )
+    places = {name: place for place, name in enumerate(header)}
+    for line, fields in lines:
+        row = CsvRow(path, line, places, fields)
+        key = (row.text("HashOwner"), row.text("HashApp"), row.text("HashFunction"))
+        # Nearly all are 0 in a day of Azure's.
+        yield key, [0 if row.text(name) == "0" else row.count(name) for name in minutes]
 
 
 def _average_durations_s(path: Path) -> dict[tuple[str, str, str], float]:
     found: dict[tuple[str, str, str], float] = {}
-    for cells in csv_rows(path, ("HashOwner", "HashApp", "HashFunction", "Average")):
-        key = (cells["HashOwner"].text, cells["HashApp"].text, cells["HashFunction"].text)
-        found.setdefault(key, cells["Average"].number(least=0.0) / 1e3)
+    for row in csv_rows(path, ("HashOwner", "HashApp", "HashFunction", "Average")):
+        key = (row.text("HashOwner"), row.text("HashApp"), row.text("HashFunction"))
+        found.setdefault(key, row.number("Average", least=0.0) / 1e3)  # In-Vitro repeats rows
     return found
 
 
@@ -208,18 +213,19 @@ def _companion(path: Path, column: str) -> Path:
     return path.with_name(path.name.replace("invocations", {"duration": "durations"}.get(column, column)))
 
 
-def _stamp_s() -> Callable[[Cell], float]:
-    """Reads times such as 2023-11-16 18:17:03.9799600, in seconds after the first."""
+def _stamp_s(column: str) -> Callable[[CsvRow], float]:
+    """Reads a column of times such as 2023-11-16 18:17:03.9799600, in seconds after the first."""
     first: list[datetime] = []
 
-    def seconds(cell: Cell) -> float:
+    def seconds(row: CsvRow) -> float:
         try:
-            stamp = datetime.fromisoformat(cell.text)
+            stamp = datetime.fromisoformat(row.text(column))
             if not first:
                 first.append(stamp)
             return (stamp - first[0]).total_seconds()
         except (ValueError, TypeError):
-            raise cell.wrong("a time such as 2023-11-16 18:17:03.979, all with a time zone or none") from None
+            accepted = "a time such as 2023-11-16 18:17:03.979, all with a time zone or none"
+            raise row.wrong(column, accepted) from None
 
     return seconds
 
