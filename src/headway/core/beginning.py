@@ -20,7 +20,7 @@ def begin(engine: Engine, run_id: int, dispatch: Dispatch, option: Option, decis
     SRAM of its cores. `decision_s` passes before it begins to work.
     """
     request, cores = dispatch.requests[0], dispatch.cores
-    table = engine.estimator.table(request.model)
+    table = engine.estimator.table(request)
     extra = engine.ledger.extra_bytes(request, table, option.first, option.mode, cores)
     resumed, read_back_bytes = resumption(request, option, cores)
     extra += read_back_bytes

@@ -247,7 +247,7 @@ class Engine:
         self.running.leave(run)
         self.moves.free(run.cores)
         if end_block is not None:
-            table = self.estimator.table(run.request.model)
+            table = self.estimator.table(run.request)
             self.ledger.end(run.request, table, end_block, run.cores, unspent_bytes)
 
     def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:

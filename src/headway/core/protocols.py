@@ -100,8 +100,8 @@ class Contention(Protocol):
 class Estimator(Protocol):
     """Belief about costs."""
 
-    def table(self, model: str) -> CostTable:
-        """The cost table of a model."""
+    def table(self, request: Request) -> CostTable:
+        """The cost table of a request: that of its model, unless more is known of this one."""
         ...
 
     def option(self, dispatch: Dispatch) -> Option:

@@ -85,7 +85,7 @@ class EngineView:
 
     def table(self, request: Request) -> CostTable:
         """The cost table of the request's model."""
-        return self._engine.estimator.table(request.model)
+        return self._engine.estimator.table(request)
 
     def estimate(
         self, candidates: Sequence[Dispatch], beside: Sequence[Run | Dispatch] | None = None
@@ -102,7 +102,7 @@ class EngineView:
 
     def remaining_s(self, request: Request) -> float:
         """Optimistic seconds of work left: every remaining block on its best core at full bandwidth."""
-        return self._engine.estimator.table(request.model).remaining_s[request.next_block]
+        return self._engine.estimator.table(request).remaining_s[request.next_block]
 
     def bandwidth_free(self) -> float:
         """DRAM bytes per second that the running set, within its caps, does not ask for; negative if it asks

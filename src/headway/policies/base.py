@@ -14,11 +14,13 @@ class Policy:
     """A scheduler. Subclass it, implement `decide`, and register it with `@policy("name")`.
 
     `needs` declares what it may use beyond running blocks in series; the engine refuses the rest. With
-    `at_block_ends` it is asked, too, whenever a run goes on to its next block.
+    `at_block_ends` it is asked, too, whenever a run goes on to its next block. `estimator` names what tells
+    it about costs: "default", or "foresight" for the true solo times of every request, in simulation only.
     """
 
     needs: frozenset[Capability] = frozenset()
     at_block_ends: bool = False
+    estimator: str = "default"
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Its place in `view.ready`: by default in order of arrival."""

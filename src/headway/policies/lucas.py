@@ -40,13 +40,15 @@ _MENUS: WeakKeyDictionary[CostTable, dict[Allowed, Menu]] = WeakKeyDictionary()
 @policy("lucas:no-wait", waiting=False)
 @policy("lucas:fixed-band", best_bands=False)
 @policy("lucas:no-preempt", preempt=False)
+@policy("lucas:oracle", estimator="foresight")
 class Lucas(Policy):
     """Chooses fusion over one core, over several, or none, by time, area and bandwidth under SLA urgency.
 
     Each argument that is False leaves something out, for the ablations: single-core fusion (`fuse`),
     multi-core fusion (`pipeline`), the guard on core-time (`guard`), the share and the price of memory
     bandwidth (`bandwidth`), the layers that await execution (`waiting`), the best number of bands
-    (`best_bands`), preemption (`preempt`).
+    (`best_bands`), preemption (`preempt`). With the `estimator` "foresight" it is the oracle, which knows the
+    true solo times of every request.
     """
 
     needs = frozenset({Capability.FUSE, Capability.PIPELINE, Capability.PREEMPT})
@@ -61,7 +63,9 @@ class Lucas(Policy):
         waiting: bool = True,
         best_bands: bool = True,
         preempt: bool = True,
+        estimator: str = "default",
     ) -> None:
+        self.estimator = estimator
         self._allowed = Allowed(fuse=fuse, pipeline=pipeline, best_bands=best_bands)
         self._regards = Regards(guard=guard, bandwidth=bandwidth, waiting=waiting)
         self._preempts = preempt

@@ -10,6 +10,7 @@ from headway.core.device import Device
 from headway.core.expectation import left_of, resumption
 from headway.core.messages import Dispatch
 from headway.core.protocols import Contention, CostTable, Estimate
+from headway.core.request import Request
 from headway.core.run import Run
 from headway.core.throttle import throttled
 
@@ -26,14 +27,14 @@ class AnalyticEstimator:
         self._tables = tables
         self._contention = contention
 
-    def table(self, model: str) -> CostTable:
-        """The cost table of a model. Raises KeyError for a model that was not loaded."""
-        return self._tables[model]
+    def table(self, request: Request) -> CostTable:
+        """The cost table of the request's model. Raises KeyError for a model that was not loaded."""
+        return self._tables[request.model]
 
     def option(self, dispatch: Dispatch) -> Option:
         """The option that a dispatch asks for. Raises ValueError if it cannot be run so."""
         kind_of = self._device.kind_of
-        return self._tables[dispatch.requests[0].model].option(
+        return self.table(dispatch.requests[0]).option(
             dispatch.mode,
             dispatch.blocks.start,
             dispatch.blocks.stop,
@@ -59,7 +60,7 @@ class AnalyticEstimator:
             option = self.option(dispatch)
             request = dispatch.requests[0]
             resumed, read_back_bytes = resumption(request, option, dispatch.cores)
-            segments = self._tables[request.model].segments(option) if resumed else ()
+            segments = self.table(request).segments(option) if resumed else ()
             left = left_of(option, segments, resumed, extra + read_back_bytes, bandwidth)
             cap = _cap_of(dispatch)
             asked, slowed = throttled(left.bandwidth_bytes_s, cap)

@@ -10,8 +10,10 @@ from headway.core.checks import PolicyError, require_able
 from headway.core.decision_time import DecisionTimes
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
-from headway.policies import describe, make, names
+from headway.core.protocols import Contention
+from headway.policies import Policy, describe, make, names
 from headway.predict.analytic import AnalyticEstimator
+from headway.predict.foresight import ForesightEstimator
 from headway.record.log import ArrowLog, LogTable, MemoryLog, read_log
 from headway.record.outputs import policy_folders
 from headway.sim.driver import Simulation
@@ -40,7 +42,7 @@ def simulate(
     engine = Engine(
         prepared.device,
         chosen,
-        AnalyticEstimator(prepared.device, prepared.tables, rule),
+        _estimator(prepared, chosen, rule),
         rule,
         sink,
         charge=prepared.scenario.decision_time.charge(),
@@ -78,6 +80,18 @@ def compare(
         name: simulate(prepared, name, folders.get(name), on_reply, decision_times.get(name))
         for name in policies
     }
+
+
+def _estimator(prepared: Prepared, policy: Policy, rule: Contention) -> AnalyticEstimator:
+    """What tells a policy about costs. Raises HeadwayError if it names something that there is not."""
+    named = getattr(policy, "estimator", "default")
+    if named == "default":
+        return AnalyticEstimator(prepared.device, prepared.tables, rule)
+    if named == "foresight":
+        return ForesightEstimator(prepared.device, prepared.tables, rule, prepared.noise())
+    raise HeadwayError(
+        f"policy {type(policy).__name__}: estimator is {named!r}; accepted: 'default', 'foresight'"
+    )
 
 
 def known_policies() -> dict[str, str]:

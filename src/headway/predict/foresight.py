@@ -1,0 +1,117 @@
+"""The oracle's belief: each request's own solo times, as they will turn out, instead of its model's."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate
+
+from headway.core.block import Mode, Option, Segment
+from headway.core.device import Device
+from headway.core.protocols import Contention, CostTable
+from headway.core.request import Request
+from headway.predict.analytic import AnalyticEstimator
+
+_TABLES_KEPT = 512
+"""Tables of requests that are kept, the last used; one that is asked for again later is made anew."""
+
+
+class ForesightEstimator(AnalyticEstimator):
+    """Estimates without an error in solo times, beside the co-runners of the moment.
+
+    `solo` gives for a request the factors by which the solo times of its blocks will differ from those of
+    its model, one per block. What co-runs later is not foreseen.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        tables: Mapping[str, CostTable],
+        contention: Contention,
+        solo: Callable[[Request], Sequence[float]],
+    ) -> None:
+        super().__init__(device, tables, contention)
+        self._solo = solo
+        self._bandwidth = device.dram_bandwidth_bytes_s
+        self._own: OrderedDict[int, CostTable] = OrderedDict()
+
+    def table(self, request: Request) -> CostTable:
+        """The costs of this one request."""
+        own = self._own.get(request.id)
+        if own is None:
+            own = ForeseenTable(super().table(request), self._solo(request), self._bandwidth)
+            self._own[request.id] = own
+            if len(self._own) > _TABLES_KEPT:
+                self._own.popitem(last=False)
+        else:
+            self._own.move_to_end(request.id)
+        return own
+
+
+class ForeseenTable:
+    """A cost table whose times are stretched block by block; see CostTable for the attributes.
+
+    A stretch of work that takes max(compute, bytes / B) at full bandwidth B takes that times the factor of
+    its block, or the mean factor of the blocks that it fuses, as in the simulator's truth.
+    """
+
+    def __init__(self, table: CostTable, factors: Sequence[float], bandwidth_bytes_s: float) -> None:
+        self._table = table
+        self._sums = [0.0, *accumulate(factors)]
+        self._bandwidth = bandwidth_bytes_s
+        self.blocks, self.kinds = table.blocks, table.kinds
+        self.kept_bytes, self.unwritten_bytes = table.kept_bytes, table.unwritten_bytes
+        self.serial = [[self._foreseen(option) for option in row] for row in table.serial]
+        self.serial_s = [[option.seconds(bandwidth_bytes_s) for option in row] for row in self.serial]
+        self.best_s = [min(row) for row in self.serial_s]
+        self.remaining_s = [*accumulate(reversed(self.best_s), initial=0.0)][::-1]
+        self.option = lru_cache(maxsize=None)(self._option)
+        self.segments = lru_cache(maxsize=None)(self._segments)
+
+    def stacks(self, block: int) -> Sequence[Option]:
+        """The model's fused stacks from there on."""
+        return [self._foreseen(option) for option in self._table.stacks(block)]
+
+    def pipelines(self, block: int) -> Sequence[Option]:
+        """The model's pipelines from there on."""
+        return [self._foreseen(option) for option in self._table.pipelines(block)]
+
+    def _option(
+        self,
+        mode: Mode,
+        first: int,
+        end: int,
+        kinds: tuple[int, ...],
+        cuts: tuple[int, ...] = (),
+        band_rows: int | None = None,
+    ) -> Option:
+        """The cost of running that range that way. Raises ValueError saying why if it cannot be run so."""
+        return self._foreseen(self._table.option(mode, first, end, kinds, cuts, band_rows))
+
+    def _segments(self, option: Option) -> Sequence[Segment]:
+        """The stretches of constant demand that an option consists of, in order."""
+        known = self._table.option(
+            option.mode, option.first, option.end, option.kinds, option.cuts, option.band_rows
+        )
+        return tuple(self._stretched(segment) for segment in self._table.segments(known))
+
+    def _foreseen(self, option: Option) -> Option:
+        """An option of the model's table as it will be. Of several segments it adds up the larger of compute
+        and transfer at full bandwidth, as the table does."""
+        segments = [self._stretched(segment) for segment in self._table.segments(option)]
+        if len(segments) == 1:
+            return replace(option, compute_s=segments[0].compute_s)
+        transfers_s = (segment.dram_bytes / self._bandwidth for segment in segments)
+        busy_s = (
+            max(segment.compute_s, transfer_s)
+            for segment, transfer_s in zip(segments, transfers_s, strict=True)
+        )
+        return replace(option, compute_s=sum(busy_s))
+
+    def _stretched(self, segment: Segment) -> Segment:
+        first, end = segment.first_block, segment.end_block
+        factor = (self._sums[end] - self._sums[first]) / (end - first)
+        busy_s = max(segment.compute_s, segment.dram_bytes / self._bandwidth)
+        return replace(segment, compute_s=busy_s * factor)
