@@ -103,6 +103,7 @@ def _stack(graph: Graph, device: Device, stack: PricedStack, cores: Sequence[str
         "cores": list(cores),
         "stage_starts": [option.first, *option.cuts] if option.mode.value == "pipeline" else [option.first],
         "band_rows": option.band_rows,
+        "axis": option.axis,
         "bands": option.steps if option.band_rows is not None else None,
         "clock_hz": clock_hz,
         "latency_cycles": stack.seconds * clock_hz,

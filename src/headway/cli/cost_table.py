@@ -83,7 +83,7 @@ def _print_stacks(console: Console, described: dict[str, Any], own: bool, object
     table.add_column("layers", no_wrap=True, overflow="ellipsis", max_width=32)
     table.add_column("mode", no_wrap=True)
     table.add_column("cores", no_wrap=True)
-    for heading in ("rows", "cycles", "DRAM B", "link B", "SRAM B", "energy"):
+    for heading in ("band", "cycles", "DRAM B", "link B", "SRAM B", "energy"):
         table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("latency", "DRAM", "energy"):
         table.add_column(f"saved\n{heading}", justify="right", no_wrap=True)
@@ -92,7 +92,7 @@ def _print_stacks(console: Console, described: dict[str, Any], own: bool, object
             escape(f"{stack['first']} {stack['layers'][0]} to {stack['last']} {stack['layers'][-1]}"),
             stack["mode"],
             escape(_two_a_line(stack["cores"])),
-            "" if stack["band_rows"] is None else str(stack["band_rows"]),
+            _band(stack),
             _scaled(stack["latency_cycles"]),
             *(_scaled(stack[name]) for name in ("dram_bytes", "link_bytes", "sram_bytes")),
             _scaled(stack["energy_pj"] * 1e-12, "J"),
@@ -114,6 +114,10 @@ def _print_stacks(console: Console, described: dict[str, Any], own: bool, object
             f"{_scaled(energy * 1e-12, 'J')} saved in all",
             highlight=False,
         )
+
+
+def _band(stack: dict[str, Any]) -> str:
+    return "" if stack["band_rows"] is None else f"{stack['band_rows']} {stack['axis']}"
 
 
 def _two_a_line(names: Sequence[str]) -> str:

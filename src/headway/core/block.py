@@ -52,7 +52,8 @@ class Option:
     pipeline. Times and bytes are those of the sum of its segments. `serial_dram_bytes` is what the same
     blocks move when run one after the other on the first core, with outputs kept in SRAM where they fit.
     `sram_bytes` is the most that any one core must hold. `drain_s` is how long after a stop request at a
-    safe point the last core is free (a pipeline drains first).
+    safe point the last core is free (a pipeline drains first). `band_rows` counts along `axis` ("rows" or
+    "columns"), which is always the same for a range, so that a Dispatch need not name it.
     """
 
     mode: Mode
@@ -72,6 +73,7 @@ class Option:
     serial_dram_bytes: float
     spill_bytes: float = 0.0
     drain_s: float = 0.0
+    axis: str = "rows"
 
     def __hash__(self) -> int:
         # What was asked for tells options of a table apart, and hashing every cost takes longer than that.

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from headway.core.block import Mode, Option
 from headway.cost.model import Bands, Model, prefix, widest
 from headway.cost.ranges import MAX_LENGTH
 from headway.cost.shapes import Bools, Floats, Longs, streamed
@@ -170,6 +171,31 @@ def _once_each(model: Model, first: Longs, length: Longs) -> Floats:
     total = prefix(model.shapes.traffic_once)
     once: Floats = total[first + length] - total[first]
     return once
+
+
+def fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option:
+    """One of the stacks in one of its band counts, as what a table offers."""
+    first, length = int(stacks.first[row]), int(stacks.length[row])
+    count = int(stacks.counts[row, column])
+    extra = float(stacks.extra[row, column])
+    return Option(
+        mode=Mode.FUSED,
+        first=first,
+        end=first + length,
+        kinds=(stacks.kind,),
+        cuts=(),
+        band_rows=model.band_rows(first + length - 1, count),
+        steps=count,
+        fixed_s=float(stacks.fixed_s[row, column]) + model.device.dispatch_s,
+        compute_s=float(stacks.compute_s[row, column]),
+        dram_bytes=float(stacks.dram[row, column]),
+        link_bytes=0.0,
+        sram_bytes=float(stacks.sram[row, column]),
+        energy_pj=float(stacks.energy_pj[row, column]),
+        macs=float(model.mac_sum[first + length] - model.mac_sum[first]) * (1 + extra),
+        serial_dram_bytes=float(stacks.serial_dram[row]),
+        spill_bytes=float(stacks.spill[row, column]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,9 @@ def _balanced(model: Model, first: Longs, length: int, kinds: Longs) -> tuple[Lo
         fits = (least[end] - least[begin])[None] <= model.capacity[:, None, None]
         np.maximum(worst, np.where(fits, time, np.inf)[kinds[:, stage]], out=worst)
         if stage:
-            link = model.ranges.inbound[first[:, None], bounds[:, stage], bounds[:, stage + 1]]
+            begins, ends = bounds[:, stage], bounds[:, stage + 1]
+            link = model.ranges.inbound[first[:, None], begins, ends]
+            link = link + _read_before(model, first[:, None], begins, ends)
             np.maximum(worst, link / model.device.link.bandwidth_bytes_s, out=worst)
     choice = np.argmin(worst, axis=2)  # [tuple, stack]
     row_kinds, row_stack = np.nonzero(np.isfinite(worst.min(axis=2)))
@@ -124,7 +126,8 @@ def evaluate(
     band t + lag of its predecessor has arrived, lag summed over its layers. The time is the longest way
     through that grid: every resource once, n - 1 more bands at the slowest, and per stage its lag, at the
     predecessor's pace before the slowest resource and at its own pace after it. With equal stages:
-    n * tau + sum((1 + lag) * tau + link), which is exact for Stream's four-core run.
+    n * tau + sum((1 + lag) * tau + link), which is exact for Stream's four-core run. What several stages read
+    from outside crosses the memory interface once and is passed on.
     """
     stages = kinds.shape[1]
     device, counts = model.device, bands.counts[columns]
@@ -132,13 +135,12 @@ def evaluate(
     lags: list[Floats] = []
     sram = np.zeros(counts.shape)
     fits = np.ones(counts.shape, dtype=bool)
-    read = np.zeros(len(first))
     links = np.zeros(len(first))
     energy = np.zeros(len(first))
     for stage in range(stages):
         begin, end, kind = bounds[:, stage], bounds[:, stage + 1], kinds[:, stage]
         a, b, k = (first + begin)[:, None], (first + end)[:, None], kind[:, None]
-        arriving = model.ranges.inbound[first, begin, end]
+        arriving = model.ranges.inbound[first, begin, end] + _read_before(model, first, begin, end)
         if stage:
             taus.append(arriving[:, None] / device.link.bandwidth_bytes_s / counts)
             lags.append(bands.lag_sum[b, columns] - bands.lag_sum[a, columns])
@@ -151,7 +153,6 @@ def evaluate(
         need += stages * _between(model.ranges.side, first, begin, end)[:, None] / counts
         sram = np.maximum(sram, need)
         fits &= need <= model.capacity[k]
-        read += model.ranges.read[first, begin, end]
         links += arriving
         energy += model.core_energy_pj(
             (model.work_sum[b] - model.work_sum[a])[:, 0],
@@ -159,7 +160,8 @@ def evaluate(
             kind,
         )
     last = first + length
-    dram = model.weight_sum[last] - model.weight_sum[first] + read + model.ranges.written[first, length]
+    dram = model.weight_sum[last] - model.weight_sum[first]
+    dram = dram + model.ranges.read[first, 0, length] + model.ranges.written[first, length]
     window = np.minimum(
         model.shapes.main[first][:, None],
         bands.fresh[first[:, None], columns] + halo_bytes(model)[first][:, None],
@@ -187,6 +189,13 @@ def evaluate(
         serial_dram=model.serial_dram(first, last, kinds[:, 0]),
         best=np.argmin(time, axis=1),
     )
+
+
+def _read_before(model: Model, first: Longs, begin: Longs, end: Longs) -> Floats:
+    """Bytes from outside that a stage reads and an earlier one has read: those cross the link, not DRAM."""
+    read = model.ranges.read
+    again: Floats = read[first, begin, end] - (read[first, 0, end] - read[first, 0, begin])
+    return again
 
 
 def _between(values: Floats, first: Longs, begin: Longs, end: Longs) -> Floats:

@@ -11,9 +11,8 @@ import numpy as np
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
 from headway.core.errors import HeadwayError
-from headway.cost.fused import Stacks, fused_stacks
-from headway.cost.model import FUSED_COUNTS, Model, bands_asked
-from headway.cost.pipeline import Pipelines, pipeline_at, pipeline_options, pipelines_of
+from headway.cost.axes import Axis, axes_of
+from headway.cost.model import Model
 from headway.cost.ranges import MAX_LENGTH
 from headway.cost.serial import serial_option, serial_runs, serial_segments
 from headway.cost.split import split_option, split_segments
@@ -54,11 +53,7 @@ class Table:
         self.remaining_s: Sequence[float] = [*np.cumsum(self.best_s[::-1])[::-1].tolist(), 0.0]
         self.kept_bytes: Sequence[Sequence[float]] = model.serial.kept.tolist()
         self.unwritten_bytes: Sequence[Sequence[float]] = model.serial.unwritten.tolist()
-        first, length = np.nonzero(model.ranges.joined)
-        columns = model.columns_of(FUSED_COUNTS, first + length - 1)
-        self._stacks = [fused_stacks(model, first, length, kind, model.bands, columns) for kind in kinds]
-        self._best_band = [np.argmin(stacks.time_s, axis=1) for stacks in self._stacks]
-        self._pipelines: Pipelines = pipelines_of(model, *np.nonzero(model.ranges.fusable))
+        self._axes = axes_of(model)
         self._stack_options: dict[int, tuple[Option, ...]] = {}
         self._pipeline_options: dict[int, tuple[Option, ...]] = {}
         # Engine and policies ask for the same ranges over and over; answers never change.
@@ -71,16 +66,8 @@ class Table:
         Each in its fastest band height; equally fast heights give the larger.
         """
         if block not in self._stack_options:
-            options = []
-            for stacks, best in zip(self._stacks, self._best_band, strict=True):
-                for row in np.flatnonzero(stacks.first == block):
-                    column = int(best[row])
-                    if (
-                        np.isfinite(stacks.time_s[row, column])
-                        and stacks.dram[row, column] < stacks.serial_dram[row]
-                    ):
-                        options.append(_fused_option(self._model, stacks, int(row), column))
-            self._stack_options[block] = tuple(options)
+            found = [option for axis in self._axes for option in axis.fused(block)]
+            self._stack_options[block] = tuple(sorted(found, key=lambda option: (option.kinds, option.end)))
         return self._stack_options[block]
 
     def pipelines(self, block: int) -> Sequence[Option]:
@@ -92,7 +79,8 @@ class Table:
         where SRAM is tight: by over 5 % for one offer in twenty (ResNet-50 on the presets).
         """
         if block not in self._pipeline_options:
-            self._pipeline_options[block] = pipeline_options(self._model, self._pipelines, block)
+            found = [option for axis in self._axes for option in axis.pipelined(block)]
+            self._pipeline_options[block] = tuple(found)
         return self._pipeline_options[block]
 
     def _option(
@@ -110,10 +98,10 @@ class Table:
             return serial_option(self._model, self._runs, first, end, kinds[0])
         if mode is Mode.SPLIT:
             return split_option(self._model, first, end, kinds)
-        self._check_stack(mode, first, end, band_rows)
+        axis = self._axis(mode, first, end, band_rows)
         if mode is Mode.FUSED:
-            return self._fused(first, end, kinds[0], band_rows)
-        return pipeline_at(self._model, first, end, kinds, cuts, band_rows)
+            return axis.fused_at(first, end, kinds[0], band_rows)
+        return axis.pipelined_at(first, end, kinds, cuts, band_rows)
 
     def _segments(self, option: Option) -> Sequence[Segment]:
         """The stretches of constant demand that an option consists of, in order."""
@@ -169,56 +157,23 @@ class Table:
         if band_rows is not None and band_rows < 1:
             raise ValueError(f"{where}: a band has at least one row, not {band_rows}")
 
-    def _check_stack(self, mode: Mode, first: int, end: int, band_rows: int | None) -> None:
-        ranges, graph = self._model.ranges, self._model.graph
+    def _axis(self, mode: Mode, first: int, end: int, band_rows: int | None) -> Axis:
+        """The axis along which a range is cut. Raises ValueError if it cannot be fused so."""
+        graph = self._model.graph
         where = f"blocks {first} to {end} of {graph.name} cannot be fused"
         if end - first > MAX_LENGTH:
             raise ValueError(f"{where}: a stack has at most {MAX_LENGTH} layers, not {end - first}")
         if end - first < 2:
             raise ValueError(f"{where}: a stack has at least two layers")
-        whole = mode is Mode.FUSED and (band_rows or math.inf) >= self._model.shapes.rows[end - 1]
+        axis = next((axis for axis in self._axes if axis.covers[first, end - first]), self._axes[0])
+        ranges = axis.model.ranges
+        whole = mode is Mode.FUSED and (band_rows or math.inf) >= axis.model.shapes.rows[end - 1]
         for layer in range(first + 1, end):
             if ranges.barrier[layer] >= first and not whole:
                 needed = graph.layers[ranges.barrier[layer]].name
                 raise ValueError(
-                    f"{where}: {graph.layers[layer].name} needs all rows of {needed} before its first"
+                    f"{where}: {graph.layers[layer].name} needs all {axis.name} of {needed} before its first"
                 )
         if not (ranges.joined if whole else ranges.fusable)[first, end - first]:
             raise ValueError(f"{where}: its layers are not connected with each other inside the range")
-
-    def _fused(self, first: int, end: int, kind: int, band_rows: int | None) -> Option:
-        bands, columns = bands_asked(self._model, FUSED_COUNTS, end - 1, band_rows)
-        stacks = fused_stacks(self._model, np.array([first]), np.array([end - first]), kind, bands, columns)
-        column = int(np.argmin(stacks.time_s[0]))
-        if not np.isfinite(stacks.time_s[0, column]):
-            core = self._model.cores[kind]
-            where = f"blocks {first} to {end} of {self._model.graph.name}"
-            raise ValueError(
-                f"{where} cannot be fused on {core.kind}: in bands of {band_rows or 'any'} rows they need "
-                f"{stacks.sram[0].min():.0f} bytes of SRAM, it has {core.sram_bytes}"
-            )
-        return _fused_option(self._model, stacks, 0, column)
-
-
-def _fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option:
-    first, length = int(stacks.first[row]), int(stacks.length[row])
-    count = int(stacks.counts[row, column])
-    extra = float(stacks.extra[row, column])
-    return Option(
-        mode=Mode.FUSED,
-        first=first,
-        end=first + length,
-        kinds=(stacks.kind,),
-        cuts=(),
-        band_rows=model.band_rows(first + length - 1, count),
-        steps=count,
-        fixed_s=float(stacks.fixed_s[row, column]) + model.device.dispatch_s,
-        compute_s=float(stacks.compute_s[row, column]),
-        dram_bytes=float(stacks.dram[row, column]),
-        link_bytes=0.0,
-        sram_bytes=float(stacks.sram[row, column]),
-        energy_pj=float(stacks.energy_pj[row, column]),
-        macs=float(model.mac_sum[first + length] - model.mac_sum[first]) * (1 + extra),
-        serial_dram_bytes=float(stacks.serial_dram[row]),
-        spill_bytes=float(stacks.spill[row, column]),
-    )
+        return axis
