@@ -116,6 +116,11 @@ def test_the_same_scenario_gives_the_same_log() -> None:
     assert first.equals(second)
 
 
+@pytest.mark.parametrize("name", suite_names())
+def test_policies_of_shipped_suites_exist(name: str) -> None:
+    wiring.require_policies(load_suite(name).policies)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", suite_names())
 def test_a_cell_of_each_shipped_suite_runs(name: str) -> None:

@@ -3,11 +3,13 @@
 `build_table` gives the costs of a model on a device; `systolic_cycles` and `conv_gemm` the cycles of an
 array; `fused_chain`, `closed_form_cycles`, `serial_chain` and `split_dram_bits` runs of chains that are
 described by their dimensions alone, for comparison with other tools; `map_layer` the cost of one layer under
-a mapping on a core that is described by its memories. `LaneTable` has measured costs.
+a mapping on a core that is described by its memories. `LaneTable` has measured costs. `demand` says what
+requests ask of a device, as shares of its capacity.
 """
 
 from __future__ import annotations
 
+from headway.cost.capacity import Demand, demand
 from headway.cost.chain import OUTSIDE, ChainLayer, ChainRun, closed_form_cycles, serial_chain
 from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
 from headway.cost.dataflow import conv_gemm, systolic_cycles
@@ -23,6 +25,7 @@ __all__ = [
     "OUTSIDE",
     "ChainLayer",
     "ChainRun",
+    "Demand",
     "LaneTable",
     "MappedLayer",
     "MaxMinFair",
@@ -33,6 +36,7 @@ __all__ = [
     "build_table",
     "closed_form_cycles",
     "conv_gemm",
+    "demand",
     "fused_chain",
     "input_buffer_rows",
     "map_layer",
