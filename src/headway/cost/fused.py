@@ -14,7 +14,8 @@ import numpy as np
 from headway.core.block import Mode, Option
 from headway.cost.model import Bands, Model, prefix, widest
 from headway.cost.ranges import MAX_LENGTH
-from headway.cost.shapes import Bools, Floats, Longs, streamed
+from headway.cost.recompute import recomputed
+from headway.cost.shapes import Floats, Longs
 
 Overlap = Literal["cached", "recomputed"]
 RECOMPUTE_LIMIT = 0.10  # extra work that recomputing the halo may cost (accelerators.md section 5.4)
@@ -108,7 +109,7 @@ def fused_stacks(
     banded = ranges.fusable[first, length][:, None] & ~one
     if (tight := (need > capacity) & banded).any():
         stack, choice = np.nonzero(tight)
-        redone = _recomputed(model, first[stack], length[stack], kind, counts[tight], prefetch[tight])
+        redone = recomputed(model, first[stack], length[stack], counts[tight], prefetch[tight])
         little = redone.extra <= RECOMPUTE_LIMIT
         fits = (redone.sram <= capacity) & little
         cached = np.where(banded, need, np.inf)
@@ -116,8 +117,8 @@ def fused_stacks(
         instead = np.zeros(len(first), dtype=bool)
         np.logical_or.at(instead, stack, little & (redone.sram < least[stack]))
         use = (stack[fits], choice[fits])
-        need[use], extra[use], compute[use] = redone.sram[fits], redone.extra[fits], redone.compute_s[fits]
-        spill[use] = 0.0
+        need[use], extra[use], spill[use] = redone.sram[fits], redone.extra[fits], 0.0
+        compute[use] += redone.added_s(model, kind, fits)
         starved = (np.where(banded | one, need, np.inf) > capacity).all(axis=1)
         chosen = banded & (cached == least[:, None]) & (starved & ~instead)[:, None]
         resident = capacity - buffers - np.minimum(passing, weights)
@@ -196,89 +197,6 @@ def fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option:
         serial_dram_bytes=float(stacks.serial_dram[row]),
         spill_bytes=float(stacks.spill[row, column]),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Redone:
-    """Stacks with recomputed halo: SRAM need, share of extra work and compute seconds, an entry per row."""
-
-    sram: Floats
-    extra: Floats
-    compute_s: Floats
-
-
-def _recomputed(
-    model: Model, first: Longs, length: Longs, kind: int, counts: Longs, prefetch: Floats
-) -> _Redone:
-    """Halo recomputed: every band back-propagates (r - 1) * s + k rows from the last layer.
-
-    Nothing but the first input's halo stays between bands, so layers take turns in the buffers:
-    the need is the weights, the largest input and output band of one layer, and tensors that skip layers.
-    """
-    shapes, core = model.shapes, model.cores[kind]
-    rows = _back_propagated(model, first, length, counts)
-    sram = model.weight_sum[first + length] - model.weight_sum[first] + prefetch + halo_bytes(model)[first]
-    turn = np.zeros(len(first))
-    redone = np.zeros(len(first))
-    compute = np.zeros(len(first))
-    for offset in range(int(length.max())):
-        inside = offset < length
-        here = np.minimum(first + offset, len(shapes) - 1)
-        layer = shapes.take(here)
-        window = np.minimum(layer.main_rows, np.ceil((rows[offset] - 1) * layer.stride) + layer.kernel)
-        buffers = window * layer.main_row_bytes + rows[offset] * (
-            layer.side_row_bytes + layer.output_row_bytes
-        )
-        buffers = buffers + layer.kept_maps * layer.kept_rows(counts)
-        turn = np.where(inside, np.maximum(turn, buffers), turn)
-        sram += np.where(inside, model.ranges.side[first, offset] * rows[offset] / layer.rows, 0.0)
-        height = layer.band_rows(counts)
-        again = (counts - 1) * np.maximum(0, rows[offset] - height) / layer.rows
-        redone += np.where(inside, again * (layer.macs + layer.vector_ops), 0.0)
-        apart = rows[offset] <= height
-        cycles = np.where(
-            apart,
-            layer.band_cycles(core, counts),
-            layer.overlapping_cycles(core, rows[offset], height, counts),
-        )
-        compute += np.where(inside, cycles, 0.0)
-    work = model.work_sum[first + length] - model.work_sum[first]
-    return _Redone(sram + turn, redone / np.maximum(work, 1.0), compute / core.clock_hz)
-
-
-def _back_propagated(model: Model, first: Longs, length: Longs, counts: Longs) -> list[Longs]:
-    """Rows that each layer of the stacks makes per band so that its readers have their whole window."""
-    shapes = model.shapes
-    by_main, by_side = _reader_tables(model)
-    longest = int(length.max())
-    rows: list[Longs] = [np.zeros(0, dtype=np.int64)] * longest
-    for offset in reversed(range(longest)):
-        here = np.minimum(first + offset, len(shapes) - 1)
-        made = shapes.take(here).band_rows(counts)
-        for later in range(offset + 1, longest):
-            reader = np.minimum(first + later, len(shapes) - 1)
-            window = np.ceil((rows[later] - 1) * shapes.stride[reader]).astype(np.int64) + shapes.kernel[
-                reader
-            ].astype(np.int64)
-            asked = np.where(
-                by_main[here, later - offset], window, np.where(by_side[here, later - offset], rows[later], 0)
-            )
-            made = np.where(later < length, np.maximum(made, asked), made)
-        rows[offset] = np.minimum(made, shapes.rows[here])
-    return rows
-
-
-def _reader_tables(model: Model) -> tuple[Bools, Bools]:
-    """[producer, distance]: is it read that far on through a window; is it read there row by row?"""
-    tables = np.zeros((2, len(model), MAX_LENGTH), dtype=bool)
-    for layer in model.graph.layers:
-        window = streamed(layer)
-        for position, operand in enumerate(layer.operands):
-            if operand.producer is not None and layer.index - operand.producer < MAX_LENGTH:
-                tables[0 if position in window else 1, operand.producer, layer.index - operand.producer] = (
-                    True
-                )
-    return tables[0], tables[1]
 
 
 def halo_bytes(model: Model) -> Floats:
