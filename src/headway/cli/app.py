@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from headway.cli import cost, export, hardware, inspect, live, schema, simulate, suite, zoo
+from headway.cli import (
+    cost,
+    evaluate,
+    export,
+    hardware,
+    inspect,
+    live,
+    plan,
+    schema,
+    simulate,
+    suite,
+    sweep,
+    zoo,
+)
 from headway.core.errors import HeadwayError
 
 EXIT_USAGE = 2
@@ -44,7 +57,7 @@ def _common_options(
     del version
 
 
-for _group in (simulate, live, export, inspect, cost, hardware, zoo, schema, suite):
+for _group in (simulate, evaluate, sweep, plan, live, export, inspect, cost, hardware, zoo, schema, suite):
     _group.register(app)
 
 

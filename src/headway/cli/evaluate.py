@@ -1,0 +1,85 @@
+"""`headway evaluate`: a suite of scenarios under several policies and seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headway.cli.common import PolicyFile
+from headway.cli.many import (
+    OutFolder,
+    Policies,
+    RayAddress,
+    Seeds,
+    Workers,
+    about,
+    backend_of,
+    end_with,
+    names_of,
+    policy_files_of,
+    run_all,
+    seeds_of,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("evaluate")(evaluate_command)
+
+
+def evaluate_command(
+    suite: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE",
+            help="A suite that `headway suite list` shows, or a file; `headway schema suite` describes it.",
+            show_default=False,
+        ),
+    ],
+    out: OutFolder = None,
+    policies: Policies = None,
+    seeds: Seeds = None,
+    cells: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cell",
+            metavar="NAME",
+            help="Only this cell of `headway suite cells`; repeatable.",
+        ),
+    ] = None,
+    workers: Workers = None,
+    ray: RayAddress = None,
+    policy_file: PolicyFile = None,
+) -> None:
+    """Run every cell of a suite with every policy and seed, and compare the policies.
+
+    Writes results.parquet, summary.csv and report.html. An interrupted run goes on where it stopped.
+    Exit status 1: some runs failed.
+    """
+    from rich.console import Console
+
+    from headway.config import load_suite
+    from headway.record.evaluation_outputs import standings, write_evaluation
+    from headway.record.evaluation_stats import Evaluation
+    from headway.scale.tasks import tasks_of
+
+    files = policy_files_of(policy_file)
+    chosen = load_suite(suite)
+    given_seeds = list(chosen.seeds) if seeds is None else seeds_of(seeds)
+    given_policies = list(chosen.policies) if policies is None else names_of(policies, "--policies")
+    backend = backend_of(workers, ray)
+    folder = Path("out") / chosen.name if out is None else out
+    tasks = tasks_of(chosen, given_seeds, given_policies, cells or [])
+    rows = run_all(tasks, folder, backend, files)
+    written = write_evaluation(folder, chosen.name, rows, about(given_seeds))
+    console = Console()
+    console.print(standings(Evaluation(rows)))
+    console.print(
+        f"Results: {written.results}\nSummary: {written.summary}\nReport:  {written.report}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
+    end_with(rows)
