@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headway.config import describe_hardware, load_hardware
 from headway.core.block import Mode
 from headway.core.device import Core, Dataflow
 from headway.cost import build_table, systolic_cycles
+from headway.cost.breakdown import layer_terms
 from headway.cost.layer import layer_traffic
 from headway.cost.shapes import shapes_of
 
@@ -135,3 +137,45 @@ def test_nothing_is_free(network, device):
     assert table.serial_s[0][0] == pytest.approx(1e-9)
     with pytest.raises(ValueError, match="no layers"):
         build_table(replace(graph, layers=()), device())
+
+
+def test_a_strided_1_x_1_convolution_reads_what_it_touches(network):
+    net = network(64, 56, 56)
+    net.conv(128, 1, stride=2)
+    assert traffic(net.graph(), 1 << 20)[0] == 28 * 28 * (64 + 128) + 64 * 128
+    wider = network(64, 56, 56)
+    wider.conv(128, 3, stride=2)  # windows overlap: nothing is left out
+    assert traffic(wider.graph(), 1 << 20)[0] == 56 * 56 * 64 + 28 * 28 * 128 + 64 * 128 * 9
+
+
+def weights_past_sram(sram_kib: int, registers: int = 128):
+    """ZigZag's TPU-like core: weights go from DRAM into registers, inputs and outputs lie in SRAM."""
+    data = describe_hardware("zigzag-tpu-like").to_mapping()
+    memories = {memory["name"]: memory for memory in data["cores"][0]["memories"]}
+    memories["rf_weights"]["size"] = f"{registers} B"
+    memories["sram"]["size"] = f"{sram_kib} KiB"
+    return load_hardware(data).cores[0]
+
+
+def test_weights_that_go_past_the_sram_are_loaded_once_while_the_inputs_stay(network):
+    # 512 x 512 x 3 x 3 weights are 18 times the registers of 1024 units; the map is 98 KiB.
+    net = network(512, 14, 14)
+    net.conv(512, 3)
+    shapes = shapes_of(net.graph())
+    once = 2 * 512 * 14 * 14 + 512 * 512 * 9
+    assert layer_traffic(shapes, weights_past_sram(2048), 1.0).dram[0] == once
+    # With less SRAM than the map neither stays: something is read again.
+    tight = layer_traffic(shapes, weights_past_sram(64), 1.0).dram[0]
+    assert tight > once
+    # In registers that hold all of them weights stay, and the map passes once, whatever the SRAM.
+    assert layer_traffic(shapes, weights_past_sram(64, 4096), 1.0).dram[0] == once
+
+
+def test_tables_have_the_traffic_of_mappings_where_weights_go_past_the_sram(network):
+    net = network(64, 28, 28)
+    for channels, kernel, stride in ((128, 3, 1), (256, 1, 2), (256, 3, 1)):
+        net.conv(channels, kernel, stride, [net.last()])
+    graph, device = net.graph(), load_hardware("zigzag-tpu-like")
+    table = build_table(graph, device)
+    for block, (terms,) in enumerate(layer_terms(graph, device)):
+        assert table.serial[block][0].dram_bytes == pytest.approx(terms.dram_bytes, rel=0.02)

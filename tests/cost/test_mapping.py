@@ -11,7 +11,7 @@ import pytest
 
 from headway.config.hardware import load_hardware
 from headway.core.errors import HeadwayError
-from headway.core.hierarchy import Hierarchy, Memory, Move, Port
+from headway.core.hierarchy import Hierarchy, Memory, Move, Port, main_memory
 from headway.cost.nest import Nest
 from headway.cost.search import MappedLayer, map_layer
 
@@ -125,6 +125,29 @@ def test_reloads_where_an_operand_does_not_fit() -> None:
     assert max(tight["I"], tight["W"]) > 512
     assert tight["I"] % 512 == 0
     assert tight["W"] % 512 == 0
+
+
+def test_of_nearly_equal_mappings_the_one_with_less_traffic_is_taken() -> None:
+    """MobileNet-v2's first depthwise layer on Gemmini: 0.05 % faster would be 68 times the traffic."""
+    device = load_hardware("gemmini")
+    inside = device.cores[0].hierarchy
+    assert inside is not None
+    hierarchy = inside.under(main_memory(128, 7.5, 7.5, len(inside.axes)))
+    sizes = {"G": 32, "OY": 112, "OX": 112, "FY": 3, "FX": 3}
+    mapped = map_layer(Nest.of(sizes, input_rows=112, input_columns=112), hierarchy)
+    moved = sum(mapped.words_of("dram").values()) * 16
+    assert moved == pytest.approx(2 * 32 * 112 * 112 + 32 * 9, rel=0.02)
+    assert mapped.latency_cycles <= 1.01 * 3_617_248
+
+
+def test_parts_of_an_array_whose_data_do_not_fit_are_used() -> None:
+    """64 units share registers for 16 sums: a quarter of them is used instead of none."""
+    ports = tuple(Port(2048, 8, ((o, m),)) for o in "IWO" for m in Move if o == "O" or m in ("fill", "feed"))
+    sums = Memory("sums", 16 * 16, ("O",), tuple(p for p in ports if p.serves[0][0] == "O"), (0,), 1, 1)
+    sram = Memory("sram", 1 << 20, ("I", "W", "O"), ports, (0,), 1, 1)
+    hierarchy = Hierarchy(((("K", 64),),), (sums, sram)).under(main_memory(512, 1, 1, 1))
+    mapped = map_layer(Nest.of({"K": 64, "C": 8, "OY": 4}), hierarchy)
+    assert mapped.compute_cycles == 4 * 8 * 4
 
 
 def test_a_mapping_that_is_not_one_is_refused() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headway.core.device import Core, Device
-from headway.cost.nest import AT
+from headway.cost.nest import AT, DIMS, touched
 from headway.cost.shapes import Bools, Floats, Shapes, streamed
 from headway.models.graph import Graph
 
@@ -31,9 +31,10 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
 
     The factors are those of blocked matrix multiplication (cost-model.md section 3, D_l; Hong and Kung 1981
     for the last). A core that double-buffers gives half of what is left to the next block. Outputs are
-    written once. Groups are separate products: a group that fits is enough. Padding is never counted. Layers
-    without multiply-accumulates stream everything once. A layer for which nothing fits is tiled further
-    (columns too): it takes all the SRAM and is never refused. More SRAM never means more traffic.
+    written once. Groups are separate products: a group that fits is enough. Padding is never counted, nor
+    what a stride leaves out. Layers without multiply-accumulates stream everything once. A layer for which
+    nothing fits is tiled further (columns too): it takes all the SRAM and is never refused. More SRAM never
+    means more traffic.
 
     Where weights have a memory of their own (`Rooms`), or go past the SRAM into registers, each operand has
     to fit where it lies, and what is in the way of one is not in the way of the other.
@@ -42,7 +43,7 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
     capacity = rooms.maps
     blocks_in_sram = 2.0 if core.double_buffered else 1.0
     memory_products = np.where(shapes.recurrent, 1, shapes.products)
-    held, main = shapes.held / memory_products, shapes.main / memory_products
+    held, main = shapes.held / memory_products, shapes.main * touched_share(shapes) / memory_products
     gemm = (shapes.macs > 0) & ~shapes.bounded
 
     window = (
@@ -79,6 +80,20 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
     )
     need = np.where(gemm, need, shapes.held + band)
     return Traffic(dram, np.minimum(need, float(core.sram_bytes)))
+
+
+def touched_share(shapes: Shapes) -> Floats:
+    """The share of the streamed input that any window touches: less than 1 where strides skip some of it.
+
+    A strided 1 x 1 convolution reads a quarter of its map.
+    """
+    nest = shapes.nest
+    share = np.ones(len(shapes))
+    for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX"))):
+        outputs, taps = (nest[:, AT[name]].astype(np.float64) for name in (out, tap))
+        stride, dilation = nest[:, DIMS + axis], nest[:, DIMS + 2 + axis]
+        share *= np.minimum(1.0, touched(outputs, taps, stride, dilation) / (outputs * stride))
+    return share
 
 
 @dataclass(frozen=True, slots=True)
