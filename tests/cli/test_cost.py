@@ -262,6 +262,70 @@ def test_terms_of_a_described_core_are_what_zigzag_reports(application: typer.Ty
     assert own["dram_bytes"] / 8 <= own["latency_cycles"] <= entry["latency_cycles"]
 
 
+ZIGZAG_CORE = """
+name: tpu_like
+memories:
+  rf_128B: {size: 1024, r_bw: 8, w_bw: 8, r_cost: 0.095, w_cost: 0.095, area: 0, operands: [I2],
+    ports: [{fh: w_port_1, tl: r_port_1}], served_dimensions: []}
+  rf_2B: {size: 16, r_bw: 16, w_bw: 16, r_cost: 0.021, w_cost: 0.021, area: 0, operands: [O],
+    ports: [{fh: w_port_1, tl: r_port_1, fl: w_port_2, th: r_port_2}], served_dimensions: []}
+  sram_2MB: {size: 16777216, r_bw: 2048, w_bw: 2048, r_cost: 416.16, w_cost: 378.4, area: 0,
+    operands: [I1, O], min_r_granularity: 64, min_w_granularity: 64, served_dimensions: [D1, D2],
+    ports: [{fh: w_port_1, tl: r_port_1}, {fh: w_port_1, tl: r_port_1, fl: w_port_1, th: r_port_1}]}
+  dram: {size: 10000000000, r_bw: 64, w_bw: 64, r_cost: 700, w_cost: 750, area: 0, operands: [I1, I2, O],
+    ports: [{fh: rw_port_1, tl: rw_port_1}, {fh: rw_port_1, tl: rw_port_1},
+            {fh: rw_port_1, tl: rw_port_1, fl: rw_port_1, th: rw_port_1}], served_dimensions: [D1, D2]}
+operational_array: {unit_energy: 0.04, unit_area: 1, dimensions: [D1, D2], sizes: [32, 32]}
+"""
+ZIGZAG_MAPPING = """
+- name: default
+  spatial_mapping: {D1: ["K, 32"], D2: ["C, 32"]}
+  memory_operand_links: {O: O, W: I2, I: I1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "stride", "cycles", "energy_pj"),
+    [((64, 64, 56, 3), 1, 139_810, 68_294_568.736), ((128, 64, 28, 1), 2, 18_817, 16_432_105.6)],
+)
+def test_zigzags_own_files_cost_what_zigzag_reports(
+    application: typer.Typer,
+    tmp_path: Path,
+    sizes: tuple[int, ...],
+    stride: int,
+    cycles: int,
+    energy_pj: float,
+) -> None:
+    """Accelerator, mapping and workload as zigzag-dse 3.9.1 has them; its results for two ResNet-18 layers."""
+    channels_out, channels_in, side, window = sizes
+    (tmp_path / "core.yaml").write_text(ZIGZAG_CORE, encoding="utf-8")
+    (tmp_path / "mapping.yaml").write_text(ZIGZAG_MAPPING, encoding="utf-8")
+    (tmp_path / "layer.yaml").write_text(
+        f"""
+- id: 0
+  operator_type: Conv
+  equation: O[b][k][oy][ox]+=W[k][c][fy][fx]*I[b][c][iy][ix]
+  dimension_relations: [ix={stride}*ox+1*fx, iy={stride}*oy+1*fy]
+  loop_dims: [B, K, C, OY, OX, FY, FX]
+  loop_sizes: [1, {channels_out}, {channels_in}, {side}, {side}, {window}, {window}]
+  operand_precision: {{W: 8, I: 8, O: 16, O_final: 8}}
+  operand_source: {{I: 0, W: 0}}
+""",
+        encoding="utf-8",
+    )
+    files = [str(tmp_path / name) for name in ("layer.yaml", "core.yaml", "mapping.yaml")]
+    asked = (files[0], "--hardware", files[1], "--mapping", files[2], "--overlap", "zigzag", "--json")
+    (layer,) = json.loads(run(application, *asked).stdout)["layers"]
+    (entry,) = layer["cores"].values()
+    assert entry["latency_cycles"] == pytest.approx(cycles, rel=0.01)
+    assert entry["energy_pj"] == pytest.approx(energy_pj, rel=0.01)
+
+
+def test_a_mapping_belongs_to_an_accelerator(application: typer.Typer) -> None:
+    with pytest.raises(HeadwayError, match="--mapping m.yaml: it belongs to an accelerator of ZigZag"):
+        run(application, "resnet18", "--hardware", HARDWARE, "--mapping", "m.yaml")
+
+
 def test_table(application: typer.Typer) -> None:
     shown = run(application, "resnet18", *SMALL, "--hardware", HARDWARE).stdout
     assert "tpu x 2: 1,024 MAC/cycle" in shown

@@ -56,6 +56,14 @@ def _cost(
         str,
         typer.Option("--hardware", help="A preset's name, or the path of a .yaml or .cfg file."),
     ],
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            "--mapping",
+            metavar="FILE",
+            help="ZigZag's mapping file, which says what loops the array of its accelerator unrolls.",
+        ),
+    ] = None,
     dim: Dim = None,
     precision: Annotated[
         _Precision | None,
@@ -118,7 +126,7 @@ def _cost(
     from headway.cli.cost_document import csv_text, document
 
     with Console(stderr=True).status(f"Reading {model}") as status:
-        graph, device = _given(model, dim, hardware, precision)
+        graph, device = _given(model, dim, _with_mapping(hardware, mapping), precision)
         status.update(f"Pricing {graph.name} on {device.name}")
         from headway.cost.breakdown import layer_terms
 
@@ -146,6 +154,18 @@ def _cost(
         for path in (csv_file, plot):
             if path is not None:
                 typer.echo(f"wrote {path}")
+
+
+def _with_mapping(hardware: str, mapping: Path | None) -> str:
+    """The accelerator's file with that of its mapping, as descriptions of hardware are named."""
+    if mapping is None:
+        return hardware
+    if not hardware.endswith((".yaml", ".yml")):
+        raise HeadwayError(
+            f"--mapping {mapping}: it belongs to an accelerator of ZigZag; found --hardware {hardware}; "
+            "accepted: its .yaml file"
+        )
+    return f"{hardware}#{mapping.absolute()}"
 
 
 def _given(

@@ -71,7 +71,13 @@ def _size(count: float) -> str:
 
 
 def _show(
-    hardware: Annotated[str, typer.Argument(help="A preset's name, or the path of a .yaml or .cfg file.")],
+    hardware: Annotated[
+        str,
+        typer.Argument(
+            help="A preset's name, or the path of a .yaml or .cfg file; ZigZag's accelerator may go with "
+            "#MAPPING.yaml."
+        ),
+    ],
     as_json: _Json = False,
 ) -> None:
     """Show a hardware description, its source, and what was assumed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -24,6 +25,8 @@ from headway.config.validation import Name, Strict, mistake, shown, validate
 from headway.config.yaml_file import Document, Place, parse_yaml
 from headway.core.device import Core, Device, Link, SharedMemory
 from headway.core.errors import HeadwayError
+
+_WITH_MAPPING = re.compile(r"(.*\.(?:ya?ml|cfg))#(.+)")
 
 
 class LinkDescription(Strict):
@@ -185,7 +188,8 @@ def preset_names() -> tuple[str, ...]:
 def hardware_document(name_or_path: str | Path, folder: Path | None = None) -> Document:
     """The description of a preset or of a file, relative to `folder`, not yet checked.
 
-    A file may be another tool's; see `headway.config.importers.reading`.
+    A file may be another tool's; see `headway.config.importers.reading`. An accelerator of ZigZag may be
+    followed by the file of its mapping, as in `tpu_like.yaml#mapping.yaml`.
     """
     if isinstance(name_or_path, str) and not _is_path(name_or_path):
         if name_or_path not in _presets():
@@ -198,7 +202,10 @@ def hardware_document(name_or_path: str | Path, folder: Path | None = None) -> D
         return _preset(name_or_path)
     from headway.config.importers.reading import read_hardware
 
-    return read_hardware((folder or Path()) / name_or_path)
+    within = folder or Path()
+    if with_mapping := _WITH_MAPPING.fullmatch(str(name_or_path)):
+        return read_hardware(within / with_mapping[1], within / with_mapping[2])
+    return read_hardware(within / name_or_path)
 
 
 def _is_path(text: str) -> bool:

@@ -66,8 +66,11 @@ def read_memories(document: Document) -> tuple[str, list[Memory], list[str]]:
     return str(fields.data.get("name", "core")), memories, dimensions
 
 
-def read_core(document: Document) -> ZigZagCore:
-    """A core that computes. Raises HeadwayError naming file, line and field for what has no counterpart."""
+def read_core(document: Document, flows: Fields | None = None) -> ZigZagCore:
+    """A core that computes; `flows` has the loops that its array unrolls, where its own file does not say so.
+
+    Raises HeadwayError naming file, line and field for what has no counterpart.
+    """
     name, memories, dimensions = read_memories(document)
     fields = Fields(document, (), document.data)
     array = _array(fields)
@@ -83,7 +86,7 @@ def read_core(document: Document) -> ZigZagCore:
         if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 65536:
             raise array.error("sizes", f"found {shown(size)}; accepted: whole numbers from 1 to 65536")
         macs *= size
-    axes = _axes(fields, dimensions, sizes)
+    axes = _axes(_flows(fields, flows), dimensions, sizes)
     energy = next((key for key in ("unit_energy", "multiplier_energy") if key in array.data), "unit_energy")
     dram = memories[-1] if _is_dram(memories[-1]) else None
     on_chip = memories[:-1] if dram is not None else memories
@@ -120,15 +123,24 @@ def _is_dram(memory: Memory) -> bool:
     return bool(_DRAM.search(memory.name)) or (set(memory.operands) == set(OPERANDS) and memory.bits >= 2**30)
 
 
-def _axes(fields: Fields, dimensions: list[str], sizes: list[int]) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """For each array dimension the loops it unrolls."""
+def _flows(fields: Fields, given: Fields | None) -> Fields:
+    """What each array dimension unrolls: as the core's file has it, or a mapping file."""
     if fields.data.get("dataflows") is None:
+        if given is not None:
+            return given
         raise fields.error(
             "dataflows",
             "missing: the file does not say which loops its array unrolls; accepted: what ZigZag's mapping "
-            "file has as spatial_mapping, such as {D1: ['K, 32'], D2: ['C, 32']}",
+            "file has as spatial_mapping, such as {D1: ['K, 32'], D2: ['C, 32']}, or that file itself as "
+            "ACCELERATOR.yaml#MAPPING.yaml",
         )
-    flows = Fields(fields.document, ("dataflows",), fields.data["dataflows"])
+    if given is not None:
+        raise fields.error("dataflows", f"found beside {given.document.name}; accepted: one of them")
+    return Fields(fields.document, ("dataflows",), fields.data["dataflows"])
+
+
+def _axes(flows: Fields, dimensions: list[str], sizes: list[int]) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """For each array dimension the loops it unrolls."""
     flows.only(*dimensions)
     axes = []
     for name, size in zip(dimensions, sizes, strict=True):

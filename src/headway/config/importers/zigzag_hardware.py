@@ -9,6 +9,7 @@ from typing import Any
 from headway.config.importers.names import plain_name
 from headway.config.importers.stream_system import read_stream_system
 from headway.config.importers.zigzag_core import ZigZagCore, read_core
+from headway.config.importers.zigzag_mapping import read_spatial_mapping
 from headway.config.yaml_file import Document
 from headway.core.errors import HeadwayError
 from headway.core.hierarchy import Memory, Move
@@ -20,19 +21,25 @@ _NOTES = (
 )
 
 
-def zigzag_hardware(document: Document, path: Path) -> Document:
-    """The description of one core and its DRAM.
+def zigzag_hardware(document: Document, path: Path, mapping: Path | None = None) -> Document:
+    """The description of one core and its DRAM; a mapping file says what the array unrolls.
 
     Raises HeadwayError naming file, line and field for what has no counterpart, and for a file without DRAM.
     """
-    core = read_core(document)
+    flows, unread = (None, ()) if mapping is None else read_spatial_mapping(mapping)
+    core = read_core(document, flows)
     if core.dram is None:
         raise HeadwayError(
             f"{document.where(('memories',))}: the last is not a DRAM; accepted: one named dram, or of 2^30 "
             "bits and more for all operands (a core of Stream belongs into a system)"
         )
     bits = max(port.bits for port in core.dram.ports)
-    data = _hardware(core.name, f"{path.name}, an accelerator of ZigZag", [core], core.dram, bits, core.notes)
+    source = f"{path.name}, an accelerator of ZigZag"
+    notes = list(core.notes)
+    if mapping is not None:
+        source += f", with {mapping.name}"
+        notes += [f"not read: {each}" for each in unread]
+    data = _hardware(core.name, source, [core], core.dram, bits, notes)
     return Document(document.name, data)
 
 
