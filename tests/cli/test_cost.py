@@ -87,6 +87,22 @@ def test_contract(application: typer.Typer, hardware: str) -> None:
         ]
 
 
+@pytest.mark.parametrize("mode", ["fused", "pipeline", "split"])
+def test_types_of_the_contract(application: typer.Typer, mode: str) -> None:
+    """Names and numbers as issue and page promise them, whatever the mode."""
+    cores = "tpu-0" if mode == "fused" else "tpu-0,meta-0"
+    read = document(application, "--stack", "2:3", "--mode", mode, "--cores", cores)
+    (stack,) = read["stacks"]
+    assert stack["layers"] == [layer["name"] for layer in read["layers"][2:4]]
+    assert (stack["mode"], stack["cores"]) == (mode, cores.split(","))
+    assert isinstance(stack["band_rows"], int) or (mode == "split" and stack["band_rows"] is None)
+    numbers = [stack[key] for key in STACK_KEYS - {"layers", "mode", "cores", "band_rows"}]
+    for layer in read["layers"]:
+        assert isinstance(layer["name"], str)
+        numbers += [entry[key] for entry in layer["cores"].values() for key in CORE_KEYS]
+    assert all(isinstance(number, (int, float)) and 0 <= number < float("inf") for number in numbers)
+
+
 @pytest.mark.parametrize(
     ("mode", "cores", "rows"),
     [
@@ -296,7 +312,7 @@ def test_zigzags_own_files_cost_what_zigzag_reports(
     cycles: int,
     energy_pj: float,
 ) -> None:
-    """Accelerator, mapping and workload as zigzag-dse 3.9.1 has them; its results for two ResNet-18 layers."""
+    """Accelerator, mapping and workload of zigzag-dse 3.9.1, and its results for two layers of ResNet-18."""
     channels_out, channels_in, side, window = sizes
     (tmp_path / "core.yaml").write_text(ZIGZAG_CORE, encoding="utf-8")
     (tmp_path / "mapping.yaml").write_text(ZIGZAG_MAPPING, encoding="utf-8")
@@ -322,7 +338,7 @@ def test_zigzags_own_files_cost_what_zigzag_reports(
 
 
 def test_a_mapping_belongs_to_an_accelerator(application: typer.Typer) -> None:
-    with pytest.raises(HeadwayError, match="--mapping m.yaml: it belongs to an accelerator of ZigZag"):
+    with pytest.raises(HeadwayError, match=r"--mapping m\.yaml: it belongs to an accelerator of ZigZag"):
         run(application, "resnet18", "--hardware", HARDWARE, "--mapping", "m.yaml")
 
 

@@ -14,6 +14,7 @@ from headway.core.block import Mode
 from headway.core.device import Core, Device
 from headway.core.hierarchy import Hierarchy
 from headway.cost import build_table
+from headway.cost.breakdown import layer_terms
 from headway.cost.table import Table
 from headway.models.graph import Graph
 
@@ -118,6 +119,23 @@ def test_more_is_never_slower_nor_more_traffic(data, network) -> None:
             assert after[key][0] <= seconds * (1 + 1e-9), key
             assert after[key][1] <= dram_bytes * (1 + 1e-9), key
     assert {key for key in before if key[0] == "serial"} <= set(after)
+
+
+@settings(deadline=None, max_examples=20)
+@given(data=st.data())
+def test_mappings_with_more_are_no_slower_and_move_more_only_to_be_faster(data, network) -> None:
+    """Within the 1 % that a mapping may take longer if it moves less (`map_layer`)."""
+    height = data.draw(st.sampled_from([1, 7, 14, 28]))
+    net = network(data.draw(st.sampled_from([3, 16, 33, 64])), height, height)
+    kernel, stride = data.draw(st.sampled_from([(1, 1), (3, 1), (3, 2), (1, 2)]))
+    net.conv(data.draw(st.sampled_from([8, 33, 64, 100])), kernel, stride)
+    graph = net.graph()
+    less, better = more_of(data.draw, data.draw(st.sampled_from(MAPPED)))
+    (before,), (after,) = layer_terms(graph, less)[0], layer_terms(graph, better)[0]
+    clocks = better.cores[0].clock_hz / less.cores[0].clock_hz
+    assert after.latency_cycles / clocks <= before.latency_cycles * 1.0101
+    if after.dram_bytes > before.dram_bytes * (1 + 1e-9):
+        assert after.latency_cycles / clocks < before.latency_cycles
 
 
 @settings(deadline=None, max_examples=25)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from headway.core.errors import HeadwayError
 from headway.core.hierarchy import Hierarchy, main_memory
 from headway.cost.mapping import Overlap
 from headway.cost.model import Model
-from headway.cost.nest import DIMS, Nest
+from headway.cost.nest import AT, DIMS, Nest
 from headway.cost.oncore import unbounded
 from headway.cost.search import MappedLayer, map_layer
 from headway.cost.serial import serial_runs
@@ -144,18 +145,20 @@ class _Column:
             len(core.hierarchy.axes),
         )
         inside = self._mapped(layer, core.hierarchy.under(main))
-        side = float(shapes.side[layer])
+        side, more = float(shapes.side[layer]), self._outputs_beyond_nest(layer)
         mapped_cycles = inside.bytes[DRAM] / self.bytes_per_cycle
-        # What followers read beside the result takes cycles of the DRAM port that may not be there.
-        late = (inside.bytes[DRAM] + side) / self.bytes_per_cycle - max(inside.cycles, mapped_cycles)
-        dram_pj = inside.pj[DRAM] + side * device.dram_read_pj_per_byte
-        return self._counted(
-            layer,
-            replace(inside, stall=inside.stall + max(0.0, late)),
-            inside.bytes[DRAM] + side,
-            dram_pj,
-            side,
-        )
+        # What passes beside the nest's data takes cycles of the DRAM port that may not be there.
+        dram = inside.bytes[DRAM] + side + more
+        late = dram / self.bytes_per_cycle - max(inside.cycles, mapped_cycles)
+        dram_pj = inside.pj[DRAM] + side * device.dram_read_pj_per_byte + more * device.dram_write_pj_per_byte
+        stalled = replace(inside, stall=inside.stall + max(0.0, late))
+        return self._counted(layer, stalled, dram, dram_pj, side + more)
+
+    def _outputs_beyond_nest(self, layer: int) -> float:
+        """Bytes of output that the nest lacks: that of a transposed convolution runs over input pixels."""
+        nest = self.model.shapes.nest[layer]
+        own = prod(int(nest[AT[name]]) for name in ("B", "G", "K", "OY", "OX")) * int(nest[-1]) / 8
+        return max(0.0, float(self.model.shapes.output[layer]) - own * float(self.model.shapes.scale[layer]))
 
     def _behind_shared(self, layer: int, cycles: float) -> _OnCore:
         """Cycles of the array, what it waits for the level that cores share, and what passes that."""
