@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from headway.config import Scenario
     from headway.record.intervals import Interval
-    from headway.scale.plan import Planned, Variant
+    from headway.scale.plan import Limits, Planned, Variant
 
 
 def register(app: typer.Typer) -> None:
@@ -58,8 +58,15 @@ def plan_command(
     loaded = Scenario.load(scenario)
     chosen = loaded.policy if policy is None else policy
     given = [loaded.seed + more for more in range(3)] if seeds is None else seeds_of(seeds)
-    with Console(stderr=True).status("searching"):
-        variants = plan(loaded, chosen, given, resolution, workers or all_cores(), files)
+    done = simulations = 0
+    with Console(stderr=True).status("searching") as status:
+
+        def on_found(limits: Limits) -> None:
+            nonlocal done, simulations
+            done, simulations = done + 1, simulations + limits.simulations
+            status.update(f"searching: {done} searches done, {simulations} simulations")
+
+        variants = plan(loaded, chosen, given, resolution, workers or all_cores(), files, on_found)
     if as_json:
         document = document_of(loaded, chosen, given, resolution, variants)
         typer.echo(json.dumps(finite(document), indent=2, ensure_ascii=False))
@@ -92,7 +99,7 @@ def _table(scenario: Scenario, policy: str, variants: list[Variant]) -> Table:
     for tenant in scenario.tenants:
         table.add_row(
             Text(tenant.name),
-            Text(f"{tenant.sla.percentile:g} % on time"),
+            Text(f"{tenant.sla.percentile:g} %"),
             _limit(now.tenants[tenant.name]),
             *(_gain(variant.tenants[tenant.name]) for variant in changes),
         )

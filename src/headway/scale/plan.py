@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,13 +25,18 @@ AS_IS: Final = "as it is"
 @dataclass(frozen=True, slots=True)
 class Search:
     """One question: on this hardware, with this seed, up to which multiple of the scenario's rates does each
-    tenant's SLA hold? `change` says what is different from the scenario."""
+    tenant's SLA hold?
+
+    `change` says what is different from the scenario, `per_factor` is the load at the scenario's own rates,
+    and `guesses` are multiples to begin with, by tenant.
+    """
 
     change: str
     scenario: Scenario
     policy: str
     per_factor: float
     resolution: float
+    guesses: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ def plan(
     resolution: float = 0.02,
     workers: int = 1,
     policy_files: Sequence[PolicyFile] = (),
+    on_found: Callable[[Limits], None] = lambda limits: None,
 ) -> list[Variant]:
     """Search all limits, of the scenario first, then of each change of its hardware.
 
@@ -96,21 +102,38 @@ def plan(
             f"{scenario.where('tenants')}: found closed loops, which take what they get; accepted: arrivals"
             " with rates, which a plan can multiply"
         )
-    searches = []
     shelf = wiring.Shelf()
     base = _unscaled_load(scenario, shelf)
     own = 1.0 if scenario.offered_load is None else scenario.offered_load / base
-    for change, changed in {AS_IS: scenario, **changes_of(scenario)}.items():
+
+    def search(change: str, changed: Scenario, guesses: Mapping[int, Mapping[str, float]]) -> list[Search]:
         per_factor = own * _unscaled_load(changed, shelf)
-        searches += [
-            Search(change, changed.with_overrides({"seed": seed}), policy, per_factor, resolution)
+        return [
+            Search(
+                change,
+                changed.with_overrides({"seed": seed}),
+                policy,
+                per_factor,
+                resolution,
+                guesses.get(seed, {}),
+            )
             for seed in seeds
         ]
-    workers = min(workers, len(searches))
-    found: dict[str, dict[int, Limits]] = {search.change: {} for search in searches}
-    for limits in answers(search_limits, searches, workers, policy_files):
-        found[limits.change][limits.seed] = limits
-    return [_variant(change, by_seed, found[AS_IS]) for change, by_seed in found.items()]
+
+    def answered(searches: Sequence[Search]) -> dict[str, dict[int, Limits]]:
+        found: dict[str, dict[int, Limits]] = {each.change: {} for each in searches}
+        for limits in answers(search_limits, searches, min(workers, len(searches)), policy_files):
+            found[limits.change][limits.seed] = limits
+            on_found(limits)
+        return found
+
+    now = answered(search(AS_IS, scenario, {}))[AS_IS]
+    guesses = {
+        seed: {name: limit for name, limit in limits.by_tenant.items() if 0.0 < limit < math.inf}
+        for seed, limits in now.items()
+    }
+    more = [each for name, changed in changes_of(scenario).items() for each in search(name, changed, guesses)]
+    return [_variant(change, by_seed, now) for change, by_seed in ({AS_IS: now} | answered(more)).items()]
 
 
 def changes_of(scenario: Scenario) -> dict[str, Scenario]:
@@ -136,48 +159,37 @@ def _unscaled_load(scenario: Scenario, shelf: wiring.Shelf) -> float:
 
 
 def search_limits(search: Search) -> Limits:
-    """Bisect: simulate at loads until every tenant's limit is known to the resolution."""
+    """Simulate at loads until every tenant's limit is known to the resolution.
+
+    From where the limit is guessed in ever larger steps until it is passed, then by bisection. Every
+    simulation tells of all tenants.
+    """
     tried: dict[float, Mapping[str, bool]] = {}
 
-    def holds(factor: float) -> Mapping[str, bool]:
+    def look(factor: float) -> None:
         if factor not in tried:
             tried[factor] = _holds(search, factor)
-        return tried[factor]
 
-    low = dict.fromkeys(holds(1.0), 0.0)
-    high = dict.fromkeys(low, math.inf)
-
-    def note(factor: float) -> None:
-        for tenant, met in holds(factor).items():
-            if met and factor < high[tenant]:
-                low[tenant] = max(low[tenant], factor)
-            elif not met:
-                high[tenant] = min(high[tenant], factor)
-                low[tenant] = low[tenant] if low[tenant] < factor else _below(tried, tenant, factor)
-
-    note(1.0)
-    factor = 2.0
-    while factor <= FURTHEST and math.inf in high.values():
-        note(factor)
-        factor *= 2.0
-    factor = 0.5
-    while factor >= 1.0 / FURTHEST and 0.0 in low.values():
-        note(factor)
-        factor /= 2.0
-    for tenant in low:
-        while low[tenant] > 0.0 and high[tenant] < math.inf:
-            if high[tenant] / low[tenant] <= 1.0 + search.resolution:
+    limits = {}
+    for tenant in search.scenario.tenants:
+        name = tenant.name
+        guess, step = search.guesses.get(name, 1.0), 1.0 + 2.0 * search.resolution
+        look(guess)
+        while True:
+            broken = min((at for at, met in tried.items() if not met[name]), default=math.inf)
+            kept = max((at for at, met in tried.items() if met[name] and at < broken), default=0.0)
+            if kept >= FURTHEST or broken <= 1.0 / FURTHEST:
+                limits[name] = math.inf if kept >= FURTHEST else 0.0
                 break
-            note(math.sqrt(low[tenant] * high[tenant]))
-    limits = {
-        tenant: math.inf if high[tenant] == math.inf and low[tenant] > 0.0 else low[tenant] for tenant in low
-    }
+            if kept > 0.0 and broken <= kept * (1.0 + search.resolution):
+                limits[name] = kept
+                break
+            if kept > 0.0 and broken < math.inf:
+                look(math.sqrt(kept * broken))
+                continue
+            look(min(FURTHEST, kept * step) if kept > 0.0 else max(1.0 / FURTHEST, broken / step))
+            step *= step
     return Limits(search.change, search.scenario.seed, limits, len(tried))
-
-
-def _below(tried: Mapping[float, Mapping[str, bool]], tenant: str, factor: float) -> float:
-    """The largest load below that one at which the SLA was seen to hold, 0 if at none."""
-    return max((at for at, met in tried.items() if at < factor and met[tenant]), default=0.0)
 
 
 def _holds(search: Search, factor: float) -> Mapping[str, bool]:

@@ -1,0 +1,269 @@
+"""Evaluations: every run once, failures kept apart, nothing lost by an interrupt."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from headway.config import load_suite
+from headway.core.errors import HeadwayError
+from headway.policies import policy
+from headway.policies.base import Policy
+from headway.record.evaluation import Row
+from headway.record.evaluation_outputs import write_evaluation
+from headway.scale.evaluate import Backend, evaluate
+from headway.scale.pool import DIED
+from headway.scale.store import PARTS, finished
+from headway.scale.tasks import Keys, PolicyFile, Task, tasks_of
+
+BREAKS = """
+from headway import Policy, policy
+
+@policy("breaks")
+class Breaks(Policy):
+    \"\"\"Fails at its first decision.\"\"\"
+    def decide(self, view):
+        raise RuntimeError("on purpose")
+"""
+
+DIES = """
+import os
+from headway import Policy, policy
+
+@policy("dies")
+class Dies(Policy):
+    \"\"\"Takes its process with it.\"\"\"
+    def decide(self, view):
+        os._exit(3)
+"""
+
+
+def tasks_from(suite_file: Path, policies: Sequence[str] = ()) -> list[Task]:
+    suite = load_suite(suite_file)
+    return tasks_of(suite, suite.seeds, policies or suite.policies, [])
+
+
+def shown(row: Row) -> tuple[object, ...]:
+    """What must not depend on how a run was done; what is measured with a clock does."""
+    return (
+        row["cell"],
+        row["policy"],
+        row["seed"],
+        row["sla_satisfaction"],
+        row["energy_mj"],
+        row["sla_bound"],
+    )
+
+
+def run(suite_file: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+    code = "from headway.cli.app import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "evaluate", str(suite_file), "--out", str(out), *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_row_for_every_run_in_order(suite_file: Path, tmp_path: Path) -> None:
+    tasks = tasks_from(suite_file)
+    seen: list[int] = []
+    rows = evaluate(tasks, tmp_path / "out", Backend(), on_rows=lambda found: seen.append(len(found)))
+    expected = [(task.cell, policy, task.seed) for task in tasks for policy in task.policies]
+    assert [(row["cell"], row["policy"], row["seed"]) for row in rows] == expected
+    assert seen == [0, 2, 2, 2, 2]
+    for row in rows:
+        assert not row["failed"]
+        assert 0 <= row["sla_satisfaction"] <= row["sla_bound"] <= 1
+        assert row["sla_worst_tenant"] <= row["sla_satisfaction"]
+        assert row["decisions"] > 0
+        total = sum(row[f"time_share_{mode}"] for mode in ("serial", "fused", "pipeline", "split"))
+        assert total == pytest.approx(1.0)
+    arrivals = {(row["cell"], row["seed"]): row["sla_bound"] for row in rows}
+    assert all(arrivals[row["cell"], row["seed"]] == row["sla_bound"] for row in rows)  # shared by policies
+    assert len({row["sla_satisfaction"] for row in rows}) > 2
+
+
+def test_files_hold_what_the_rows_say(suite_file: Path, tmp_path: Path) -> None:
+    rows = evaluate(tasks_from(suite_file), tmp_path / "out", Backend())
+    written = write_evaluation(tmp_path / "out", "tiny", rows, {"Date": "today"})
+    table = pq.read_table(written.results)
+    assert table.num_rows == 8
+    assert table.column("sla_satisfaction").to_pylist() == [row["sla_satisfaction"] for row in rows]
+    assert table.column("at.load").to_pylist() == [0.6] * 4 + [12.0] * 4
+    assert set(table.column("at.hardware").to_pylist()) == {"slow-memory"}
+    assert table.column("time_serial").to_pylist()[0] == rows[0]["modes_over_time"]["serial"]
+    assert table.schema.metadata[b"Date"] == b"today"
+    lines = written.summary.read_text().splitlines()
+    assert len(lines) == 1 + 4
+    assert lines[0].startswith("cell,models,hardware,qos,load,")
+    assert "<h1>tiny</h1>" in written.report.read_text(encoding="utf-8")
+
+
+def test_what_is_finished_is_not_run_again(suite_file: Path, tmp_path: Path) -> None:
+    tasks = tasks_from(suite_file)
+    first = evaluate(tasks, tmp_path / "out", Backend())
+    seen: list[int] = []
+    again = evaluate(tasks, tmp_path / "out", Backend(), on_rows=lambda found: seen.append(len(found)))
+    assert seen == [8]
+    assert again == first
+    more = evaluate(
+        tasks_from(suite_file, ["fcfs", "edf"]),
+        tmp_path / "out",
+        Backend(),
+        on_rows=lambda f: seen.append(len(f)),
+    )
+    assert seen == [8, 4, 1, 1, 1, 1]
+    assert [row for row in more if row["policy"] == "fcfs"] == [
+        row for row in first if row["policy"] == "fcfs"
+    ]
+
+
+def test_keys_change_with_whatever_results_depend_on(suite_file: Path) -> None:
+    (task, other_seed, *_) = tasks_from(suite_file)
+    keys = Keys()
+    assert keys.of(task, "fcfs") == Keys().of(task, "fcfs")
+    with_file = Keys([PolicyFile("mine.py", BREAKS)])
+    changed = Keys([PolicyFile("mine.py", BREAKS + "\n")])
+    slower = Task(
+        task.cell, task.coordinates, task.scenario.with_overrides({"hardware.dram.bandwidth": "1 GB/s"}), ()
+    )
+    found = [
+        keys.of(task, "fcfs"),
+        keys.of(task, "edf"),
+        keys.of(other_seed, "fcfs"),
+        keys.of(slower, "fcfs"),
+        with_file.of(task, "fcfs"),
+        changed.of(task, "fcfs"),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_a_line_that_was_cut_off_is_run_again(suite_file: Path, tmp_path: Path) -> None:
+    tasks = tasks_from(suite_file)[:1]
+    first = evaluate(tasks, tmp_path, Backend())
+    (part,) = (tmp_path / PARTS).glob("*.jsonl")
+    part.write_bytes(part.read_bytes()[:-40])
+    assert len(finished(tmp_path)) == 1
+    again = evaluate(tasks, tmp_path, Backend())
+    assert [shown(row) for row in again] == [shown(row) for row in first]
+
+
+@policy("breaks-in-test")
+class Breaks(Policy):
+    """Fails at its first decision."""
+
+    def decide(self, view: object) -> list[object]:
+        raise RuntimeError("on purpose")
+
+
+def test_a_failing_policy_loses_no_other_run(suite_file: Path, tmp_path: Path) -> None:
+    tasks = tasks_from(suite_file, ["breaks-in-test", "fcfs"])[:1]
+    rows = evaluate(tasks, tmp_path, Backend())
+    assert [row["failed"] for row in rows] == [True, False]
+    assert "on purpose" in rows[0]["cause"]
+    assert rows[0].get("sla_satisfaction") is None
+    written = write_evaluation(tmp_path, "tiny", rows, {})
+    assert "on purpose" in written.report.read_text(encoding="utf-8")
+    assert pq.read_table(written.results).column("failed").to_pylist() == [True, False]
+    seen: list[int] = []
+    evaluate(tasks, tmp_path, Backend(), on_rows=lambda found: seen.append(len(found)))
+    assert seen == [1, 1]  # what failed is tried again
+
+
+def test_an_unknown_policy_is_said_before_anything_runs(suite_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(HeadwayError, match="fcsf"):
+        evaluate(tasks_from(suite_file, ["fcsf"]), tmp_path / "out", Backend())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_as_one(suite_file: Path, tmp_path: Path) -> None:
+    tasks = tasks_from(suite_file)
+    alone = evaluate(tasks, tmp_path / "one", Backend())
+    together = evaluate(tasks, tmp_path / "two", Backend(workers=2))
+    assert [shown(row) for row in together] == [shown(row) for row in alone]
+    assert len(finished(tmp_path / "two")) == 8
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_loses_no_other_run(suite_file: Path, tmp_path: Path) -> None:
+    file = PolicyFile("dies.py", DIES)
+    file.register()
+    tasks = [*tasks_from(suite_file, ["dies"])[:1], *tasks_from(suite_file)[:3]]
+    rows = evaluate(tasks, tmp_path, Backend(workers=2), [file])
+    assert [row["failed"] for row in rows] == [True] + [False] * 6
+    assert rows[0]["cause"] == DIED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_resumes_after_it_is_stopped(suite_file: Path, tmp_path: Path, how: signal.Signals) -> None:
+    """Stopped when some runs are done: those stay, the others are run, and all are as if never stopped."""
+    out = tmp_path / "out"
+    stopped = run(suite_file, out, "--workers", "2")
+    until = time.monotonic() + 120
+    while not finished(out) and stopped.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    os.kill(stopped.pid, how)
+    _, said = stopped.communicate(timeout=60)
+    assert stopped.returncode != 0
+    if how is signal.SIGINT:
+        assert f"runs are kept in {out}; the same command goes on from there" in said
+    kept = {key: row["wall_s"] for key, row in finished(out).items()}
+    assert kept
+    assert not (out / "results.parquet").exists()
+
+    resumed = run(suite_file, out, "--workers", "2")
+    shown_table, said = resumed.communicate(timeout=120)
+    assert resumed.returncode == 0, said
+    assert "Policies over 2 cells and 2 seeds" in shown_table
+    table = pq.read_table(out / "results.parquet")
+    assert table.num_rows == 8
+    assert table.column("failed").to_pylist() == [False] * 8
+    took = dict(zip(table.column("key").to_pylist(), table.column("wall_s").to_pylist(), strict=True))
+    assert kept.items() <= took.items()  # not run again: they took exactly as long
+
+    alone = evaluate(tasks_from(suite_file), tmp_path / "alone", Backend())
+    assert table.column("sla_satisfaction").to_pylist() == [row["sla_satisfaction"] for row in alone]
+
+
+@pytest.mark.slow
+def test_the_command_says_which_runs_failed(suite_file: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(BREAKS)
+    more = ("--policies", "breaks,fcfs", "--seeds", "5", "--workers", "1", "--policy-file", str(mine))
+    process = run(suite_file, tmp_path / "out", *more)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "2 of 4 runs failed" in said
+    assert "on purpose" in said
+    rows = [json.loads(line) for line in next((tmp_path / "out" / PARTS).iterdir()).read_text().splitlines()]
+    assert {row["seed"] for row in rows} == {5}
+
+
+def test_without_ray_the_extra_is_named(
+    suite_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(HeadwayError, match=r'pip install "headway\[scale\]"'):
+        evaluate(tasks_from(suite_file), tmp_path, Backend(ray="auto"))
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_as_one_process(suite_file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    tasks = tasks_from(suite_file)[:2]
+    alone = evaluate(tasks, tmp_path / "one", Backend())
+    cluster = evaluate(tasks, tmp_path / "ray", Backend(ray="local"))
+    assert [shown(row) for row in cluster] == [shown(row) for row in alone]
+    assert len(finished(tmp_path / "ray")) == 4
