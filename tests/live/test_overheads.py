@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from headway.core.device import Device
 from headway.live import overheads
-from headway.live.overheads import SERIAL_W, measure_isolation, measure_overheads, measure_overlap_w
+from headway.live.overheads import (
+    SERIAL_W,
+    measure_dispatch_s,
+    measure_isolation,
+    measure_overheads,
+    measure_overlap_w,
+)
 from headway.live.processors import available, machine, runtime
 from headway.models.profile import DeviceProfile
+from headway.wiring import overheads as whole
 
 LANES = [[number] for number in available()[:2]]
 
@@ -38,3 +46,17 @@ def test_the_loss_is_what_the_shorter_one_adds(
     alone = iter([3.0, 2.0] * 1000)
     monkeypatch.setattr(overheads, "_together", lambda parts: together_s if len(parts) == 2 else next(alone))
     assert measure_overlap_w([[0], [1]], pin=False) == pytest.approx(w)
+
+
+def test_pairs_count_as_often_as_their_work_should_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    computing_twice, one_of_each, moving_twice = 0.1, 0.3, 1.0
+    losses = iter([computing_twice, one_of_each, moving_twice])
+    monkeypatch.setattr(overheads, "_pair_loss", lambda *_: next(losses))
+    monkeypatch.setattr(overheads, "MOVING_SHARE", 0.2)
+    assert measure_overlap_w([[0], [1]], pin=False) == pytest.approx(0.64 * 0.1 + 0.32 * 0.3 + 0.04 * 1.0)
+
+
+def test_a_request_of_nothing_takes_longer_than_handing_it_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "_REQUESTS", 20)
+    device = Device.of_lanes("lanes", len(LANES), 1, "")
+    assert 0.0 < measure_dispatch_s(LANES) < whole.measure_request_s(device, LANES) < 1.0

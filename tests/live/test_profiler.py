@@ -252,3 +252,40 @@ def test_a_model_of_one_block_says_why() -> None:
     assert len(profile.blocks) == 1
     assert profile.positions == ()
     assert any("no longer than one block should" in note for note in profile.notes)
+
+
+@pytest.mark.parametrize("size", ["open", "fixed"])
+def test_a_model_that_loops_for_ever_is_refused_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setattr("headway.models.runtime_session.TimeLimit.__init__.__defaults__", (0.2,))
+    monkeypatch.setattr(rehearsal, "RUN_LIMIT_S", 0.2)
+    with pytest.raises(HeadwayError, match=r"ran for more than 0\.2 s"):
+        take_in(looping_for_ever(size == "fixed"), ONE)
+
+
+def looping_for_ever(sized: bool) -> onnx.ModelProto:
+    """It adds one for some years; with an output of open size it already runs to find that out."""
+    number = helper.make_tensor_value_info("number", TensorProto.INT64, [])
+    go_on, still = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("go_on", "still"))
+    before, after = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("a", "b"))
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go_on"], ["still"]), helper.make_node("Add", ["a", "one"], ["b"])],
+        "body",
+        [number, go_on, before],
+        [still, after],
+    )
+    graph = helper.make_graph(
+        [
+            helper.make_node("Relu", ["x"], ["z"]),
+            helper.make_node("Loop", ["often", "", "z"], ["y"], body=body),
+        ],
+        "for ever",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2] if sized else None)],
+        [
+            helper.make_tensor("one", TensorProto.FLOAT, [2], [1.0, 1.0]),
+            helper.make_tensor("often", TensorProto.INT64, [], [10**15]),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

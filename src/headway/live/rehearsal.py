@@ -13,6 +13,7 @@ from headway.core.request import Request
 from headway.live.executors.onnxruntime import OnnxRuntimeExecutor, ReplayInputs
 from headway.models.chain import SplitModel
 from headway.models.profile import Timing
+from headway.models.runtime_session import RUN_LIMIT_S
 from headway.models.sample_inputs import Inputs
 
 ROUNDS: Final = 3
@@ -36,7 +37,9 @@ class Rehearsals:
     def __init__(self, model: SplitModel, processors: Sequence[int], inputs: Inputs) -> None:
         self._blocks = len(model.blocks)
         self._cores = (Core.lane(0, len(processors)),)
-        self._executor = OnnxRuntimeExecutor({"": model}, [processors], ReplayInputs({"": inputs}))
+        self._executor = OnnxRuntimeExecutor(
+            {"": model}, [processors], ReplayInputs({"": inputs}), timeout_s=RUN_LIMIT_S
+        )
 
     def __enter__(self) -> Rehearsals:
         self._executor.prepare("", self._cores)

@@ -8,6 +8,7 @@ from typing import Any
 
 from headway.models.block_sessions import BlockModel, BlockSessions
 from headway.models.boundary_buffers import BufferPlan, Buffers, checked_inputs
+from headway.models.runtime_session import TimeLimit
 from headway.models.sample_inputs import Inputs, sample_inputs
 from headway.models.value_types import ValueType
 from headway.models.weight_store import Workspace
@@ -122,12 +123,13 @@ class SplitModel:
         """Open sessions, run the chain once, and close them: for checks, not for speed.
 
         Raises:
-            HeadwayError: inputs that do not fit, or a block that fails.
+            HeadwayError: inputs that do not fit, or a block that fails or runs for ever.
         """
         sessions = self.open(threads)
         try:
             buffers = self.bind(inputs)
-            sessions.run(buffers)
+            with TimeLimit() as limit:
+                sessions.run(buffers, limit.options)
             return self.finish(buffers)
         finally:
             sessions.close()

@@ -11,7 +11,7 @@ from headway.core.errors import HeadwayError
 from headway.models.graph import Layer
 from headway.models.onnx_reader import load_model
 from headway.models.prepared import PreparedModel
-from headway.models.runtime_session import SessionSettings, open_session, run_failure
+from headway.models.runtime_session import SessionSettings, TimeLimit, open_session, run_failure
 from headway.models.sample_inputs import Inputs
 
 # Orders of magnitude for one core of a server processor; only ratios between nodes matter once times are
@@ -61,24 +61,25 @@ def profiled_node_s(
     path.unlink()
     made_up = (prepared.sample(integer=integer) for integer in (0, 1))
     for feeds in made_up if inputs is None else (dict(inputs),):
-        failure = _failure(session, feeds, runs + 1)
+        failure = _failure(session, feeds, runs + 1, prepared.where)
         if failure is None:
             break
     profile = folder / session.end_profiling()
     times = _read_profile(profile, prepared, runs)
     profile.unlink()
     if failure is not None:
-        raise run_failure(failure, prepared.where) from failure
+        raise failure
     return times
 
 
-def _failure(session: Any, feeds: dict[str, Any], runs: int) -> Exception | None:
-    try:
-        for _ in range(runs):
-            session.run(None, feeds)
-    except Exception as error:
-        # ONNX Runtime's exceptions have no common base class but this one.
-        return error
+def _failure(session: Any, feeds: dict[str, Any], runs: int, where: str) -> HeadwayError | None:
+    for _ in range(runs):
+        try:
+            with TimeLimit() as limit:
+                session.run(None, feeds, limit.options)
+        except Exception as error:
+            # ONNX Runtime's exceptions have no common base class but this one.
+            return run_failure(error, where, limit)
     return None
 
 

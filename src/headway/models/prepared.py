@@ -18,7 +18,7 @@ from headway.models.cuts import Cut, cuts_of
 from headway.models.dimensions import bind_inputs
 from headway.models.model_file import ModelFile, read_model
 from headway.models.ordered_graph import OrderedGraph, ordered_graph
-from headway.models.runtime_session import SessionSettings, open_session, run_failure
+from headway.models.runtime_session import SessionSettings, TimeLimit, open_session, run_failure
 from headway.models.sample_inputs import Inputs, sample_inputs
 from headway.models.value_types import ValueKind, ValueType, parse_type
 from headway.models.weight_store import EXTERNAL_FROM_BYTES, Workspace, detach_weights
@@ -249,10 +249,14 @@ def _sizes(
     ]  # fmt: skip
     for feeds in attempts if unknown else []:
         try:
-            results = session.run(unknown, dict(feeds))
+            with TimeLimit() as limit:
+                results = session.run(unknown, dict(feeds), limit.options)
         except Exception as error:
             # ONNX Runtime's exceptions have no common base class but this one.
-            problem = f"sizes that vary are not known: {run_failure(error, where)}"
+            failure = run_failure(error, where, limit)
+            if limit.expired:
+                raise failure from error  # other inputs would take as long again
+            problem = f"sizes that vary are not known: {failure}"
             continue
         sizes.update({name: _bytes(result) for name, result in zip(unknown, results, strict=True)})
         problem = ""

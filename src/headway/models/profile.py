@@ -110,8 +110,8 @@ class ModelProfile:
 class DeviceProfile:
     """What running costs on this machine beside the blocks themselves.
 
-    `dispatch_s` passes from a decision to the first block's start and from a run's end to the engine's
-    knowing of it, together; `switch_s` is what a block takes longer after another model's than after its
+    `dispatch_s` is what passes before a run's first block and after its last, together: waking, deciding,
+    handing over; `switch_s` is what a block takes longer after another model's than after its
     own. `overlap_w` is the overlap loss of two narrow lanes: together they take max + w * min of their solo
     times. `threads` is how many threads all lanes have together.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ _UNREGISTERED: Final = re.compile(
 )
 _NO_SCHEMA: Final = re.compile(r"No Op registered for (\w+) with domain_version of")
 _NO_KERNEL: Final = re.compile(r"Could not find an implementation for (?:([\w.\-]+)[.:])?(\w+)\(\d+\)")
+RUN_LIMIT_S: Final = 60.0
+"""How long a whole model may run while it is taken in: a hundred times what a large one takes."""
+
 _QUIET: Final = 4  # errors are raised, and need not be printed too
 
 
@@ -111,8 +115,38 @@ def open_session(
         raise HeadwayError(f"{where}: {_refusal(str(error), list(nodes))}") from error
 
 
-def run_failure(error: Exception, where: str) -> HeadwayError:
+class TimeLimit:
+    """Ends a run that takes too long, between two of its operators; for `with`.
+
+    `options` go into the run. While it lasts Python heeds no signal, so that without a limit a model that
+    loops for ever could not even be interrupted.
+    """
+
+    def __init__(self, seconds: float = RUN_LIMIT_S) -> None:
+        import onnxruntime
+
+        self.seconds = seconds
+        self.options = onnxruntime.RunOptions()
+        self.expired = False
+        self._timer = threading.Timer(seconds, self._expire)
+        self._timer.daemon = True
+
+    def __enter__(self) -> TimeLimit:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _expire(self) -> None:
+        self.expired = True
+        self.options.terminate = True
+
+
+def run_failure(error: Exception, where: str, limit: TimeLimit | None = None) -> HeadwayError:
     """What a failed run is to the user."""
+    if limit is not None and limit.expired:
+        return HeadwayError(f"{where}: ran for more than {limit.seconds:g} s on made-up or given inputs")
     return HeadwayError(f"{where}: ONNX Runtime could not run it: {_plain(str(error))}")
 
 

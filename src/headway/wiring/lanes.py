@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from headway.config import LaneHardware, Scenario
 from headway.core.device import Device
@@ -20,9 +20,13 @@ from headway.live.profiler import Intake, take_in
 from headway.models.profile import DeviceProfile
 from headway.models.reading import zoo_model
 from headway.record.results import write_text
+from headway.wiring.overheads import measure_request_s
 
 Step = Callable[[str], None]
 """Called with a few words whenever a part of the preparation begins."""
+
+MEANING: Final = "a request through the driver"
+"""Of the dispatch that is kept; what was kept under another one is not used."""
 
 _CLASSES = {
     "convolution": ("Conv",),
@@ -84,7 +88,7 @@ def measure(
     assert isinstance(hardware, LaneHardware)
     lanes = _processors(device)
     say("measuring dispatch, switch and overlap")
-    overheads = _overheads(lanes, fresh=fresh)
+    overheads = _overheads(device, lanes, fresh=fresh)
     intakes: dict[str, Intake] = {}
     for key, position in models.items():
         say(f"splitting and measuring {key}")
@@ -150,16 +154,16 @@ def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequen
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 
 
-def _overheads(lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProfile:
+def _overheads(device: Device, lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProfile:
     """The device's overheads: as measured before on these lanes, or anew, and then kept."""
-    digest = sha256(repr((lanes, machine(), runtime())).encode()).hexdigest()[:20]
+    digest = sha256(repr((MEANING, lanes, machine(), runtime())).encode()).hexdigest()[:20]
     path = cache_folder() / f"lanes-{digest}.json"
     if not fresh and path.is_file():
         try:
             return DeviceProfile.from_json(path.read_bytes(), str(path))
         except HeadwayError as error:
             warnings.warn(f"{error}; measured again", stacklevel=2)
-    profile = measure_overheads(lanes)
+    profile = replace(measure_overheads(lanes), dispatch_s=measure_request_s(device, lanes))
     try:
         write_text(path, profile.to_json())
     except OSError as error:

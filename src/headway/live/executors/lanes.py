@@ -109,18 +109,19 @@ class LaneExecutor(ABC):
         self._queues: list[SimpleQueue[Active | None]] = [SimpleQueue() for _ in self.lanes]
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._connected = self._watching = False
 
     # --- the Executor protocol ---------------------------------------------------------------------
 
     def connect(self, post: Callable[[Event], None], clock: Clock) -> None:
         """Where events go, and the clock whose times they carry; the first call starts the threads."""
         self._post, self._clock = post, clock
-        if self._threads:
+        if self._connected:
             return
+        self._connected = True
         for index in range(len(self.lanes)):
             self._spawn(f"lane {index}", self._work, index)
-        if self.timeout_s is not None:
-            self._spawn("block time-outs", self._watch, self.timeout_s)
+        self._watch_blocks()
 
     @abstractmethod
     def prepare(self, model: str, cores: Sequence[Core], batch: int = 1) -> None:
@@ -169,12 +170,15 @@ class LaneExecutor(ABC):
         posted: list[Event] = []
         run = lone_run(-1, request, cores, 0.0)
         post, self._post = self._post, posted.append
+        self._watch_blocks()
+        active = self._actives[run.id] = Active(run, self._interruption())
         try:
             with self._on(self.lanes[cores[0].index][:1]):
                 run.started_s = self._clock.now()
-                posted.append(self._carry_out(Active(run, self._interruption())))
+                posted.append(self._carry_out(active))
         finally:
             self._post = post
+            del self._actives[run.id]
         points = [event.last if isinstance(event, Finish) else event for event in posted]
         failed = [point.cause for point in points if isinstance(point, Failed)]
         if failed:
@@ -221,6 +225,11 @@ class LaneExecutor(ABC):
         thread = threading.Thread(target=target, args=arguments, name=f"headway {name}", daemon=True)
         self._threads.append(thread)
         thread.start()
+
+    def _watch_blocks(self) -> None:
+        if self.timeout_s is not None and not self._watching:
+            self._watching = True
+            self._spawn("block time-outs", self._watch, self.timeout_s)
 
     def _work(self, index: int) -> None:
         with self._on(self.lanes[index][:1]):

@@ -87,6 +87,7 @@ class ProcessExecutor:
         self._closing = threading.Event()
         self._generation = 0
         self._failed_starts = 0
+        self._to_come_up = 0
         self._hung = ""
         self.deaths = 0
         self._ready: SimpleQueue[str | None] = SimpleQueue()
@@ -190,6 +191,7 @@ class ProcessExecutor:
     def _spawn(self) -> None:
         """Start a child and tell it all that the last one was told."""
         self._generation += 1
+        self._to_come_up = 1 + len(self._prepared)
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
@@ -228,15 +230,25 @@ class ProcessExecutor:
                 self._take_result(*content)
             elif kind == "prepared":
                 ask, refusal = content
+                if not ask:
+                    self._came_up()
                 answer = self._asked.pop(ask, None)
                 if answer is not None:
                     answer.put(refusal)
             else:
                 (refusal,) = content
+                self._came_up()
                 self._failed_starts = 0 if refusal is None else MOST_FAILED_STARTS
                 self._ready.put(refusal)
         if not self._closing.is_set():
             self._bury(process)
+
+    def _came_up(self) -> None:
+        """A part of the child's start is done; what was sent meanwhile waits only from the last one on."""
+        with self._lock:
+            self._to_come_up -= 1
+            now = perf_counter()
+            self._in_flight = {id: (run, now) for id, (run, _) in self._in_flight.items()}
 
     def _pass_on(self, event: SafePoint | Finish | Failed) -> None:
         with self._lock:
@@ -279,6 +291,8 @@ class ProcessExecutor:
         while not self._closing.wait(hang_s / _CHECKS_PER_HANG):
             with self._lock:
                 heard_s = min((heard_s for _, heard_s in self._in_flight.values()), default=None)
+                if self._to_come_up > 0:
+                    continue
                 if heard_s is not None and perf_counter() - heard_s > hang_s and not self._hung:
                     self._hung = f"no block ended for {hang_s} s, so its process was ended"
                     self._process.kill()
