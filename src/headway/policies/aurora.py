@@ -29,7 +29,7 @@ from headway.core.protocols import Capability, View
 from headway.core.request import Request
 from headway.core.run import Run
 from headway.policies.base import Policy
-from headway.policies.partition import LayerStarts, Partition, next_layer
+from headway.policies.partition import LayerStarts, Partition
 from headway.policies.registry import policy
 from headway.policies.spatial import Spatial, mode
 
@@ -64,6 +64,7 @@ class Aurora(Policy):
     """AuRORA (MICRO 2023): one, two or four cores per request, acquired and released by slack."""
 
     needs = frozenset({Capability.SPLIT, Capability.REALLOCATE, Capability.THROTTLE})
+    at_block_ends = True
 
     def __init__(self) -> None:
         self._spatial = Spatial()
@@ -102,7 +103,6 @@ class Aurora(Policy):
                     claims[run.id] = _Claim(claims[run.id].score, len(moved))
                     yield Adjust(run, moved)
         yield from self._partition.adjust(fresh)
-        yield from next_layer(view)
 
     # --- admission ---------------------------------------------------------------------------------
 

@@ -72,7 +72,6 @@ class Dream(Policy):
                 and placement.allowed(request, core, seconds)
             ):
                 started.add(request.id)
-                placement.take(core)
                 yield placement.run(request, core)
 
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:

@@ -48,7 +48,6 @@ class Dysta(Policy):
                 return
             core = placement.fastest(request)
             if core is not None:
-                placement.take(core)
                 yield placement.run(request, core)
 
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:

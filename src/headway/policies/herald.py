@@ -77,7 +77,6 @@ class Herald(Policy):
             core, seconds = self._assigned(request, load_s, view)
             load_s[core.index] += seconds
             if core in placement.idle:
-                placement.take(core)
                 yield placement.run(request, core)
 
     def _assigned(self, request: Request, load_s: list[float], view: View) -> tuple[Core, float]:

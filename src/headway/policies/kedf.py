@@ -51,7 +51,6 @@ class KEdf(Policy):
             core = placement.fastest(request) if starts > 0 and request.id in chosen else None
             if core is not None:
                 starts -= 1
-                placement.take(core)
                 yield placement.suited(request, core)
         for run in running:
             if run.request.id not in chosen and run.stopping is None:

@@ -63,7 +63,6 @@ class Layerweaver(Policy):
             self._memory_until_s += transfer_s
             compute_until_s[core.index] = max(now + compute_s, self._memory_until_s)
             waiting.remove(request)
-            placement.take(core)
             yield placement.run(request, core)
 
     def _least_idle(

@@ -24,7 +24,7 @@ from headway.core.messages import Decision, Dispatch
 from headway.core.protocols import Capability, View
 from headway.core.request import Request
 from headway.policies.base import Policy
-from headway.policies.partition import LayerStarts, Partition, next_layer
+from headway.policies.partition import LayerStarts, Partition
 from headway.policies.registry import policy
 from headway.policies.spatial import Spatial, mode
 
@@ -50,6 +50,7 @@ class Moca(Policy):
     def __init__(self, *, throttle: bool = True, groups: int | None = None) -> None:
         self._throttle = throttle
         self._groups = groups
+        self.at_block_ends = throttle
         if throttle:
             self.needs = self.needs | {Capability.THROTTLE}
         self._starts = LayerStarts()
@@ -73,7 +74,6 @@ class Moca(Policy):
             yield Dispatch((request,), blocks, group, mode(group), bandwidth_cap_bytes_s=cap)
         if self._throttle:
             yield from self._partition.adjust(fresh)
-            yield from next_layer(view)
 
     @staticmethod
     def _next(

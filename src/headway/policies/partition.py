@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from headway.core.block import Option, Segment
-from headway.core.messages import Adjust, Wake
+from headway.core.messages import Adjust
 from headway.core.protocols import View
 from headway.core.request import Request
 from headway.core.run import Run
@@ -58,13 +58,6 @@ class LayerStarts:
         found = [run for run in running if self._seen.get(run.id) != run.segment]
         self._seen = {run.id: run.segment for run in running}
         return found
-
-
-def next_layer(view: View) -> Iterator[Wake]:
-    """Asks to be woken when the first of the running layers is believed to end."""
-    ends_s = [run.block_end_s for run in view.running if run.block_end_s > view.now]
-    if ends_s:
-        yield Wake(min(ends_s))
 
 
 class Partition:

@@ -26,7 +26,8 @@ SUITS = 1.25
 
 
 class Placement:
-    """The idle cores of one decision after the other; `begin` each with its view, `take` what is given away.
+    """The idle cores of one decision after the other; `begin` each with its view; what `run` or
+    `suited` is given is not idle any more.
 
     With `guard` (see GUARD) a core that suits a request badly stays idle for another, unless waiting for a
     better one would cost the request its deadline, while it is to be met at all.
@@ -36,16 +37,14 @@ class Placement:
         self._guard = guard
         self._ends: dict[tuple[str, int, int], int] = {}
         self._view: View
+        self._taken_s: list[tuple[int, float]] = []  # kinds given away in this decision, for how long
         self.idle: list[Core] = []
 
     def begin(self, view: View) -> None:
         """A new decision."""
         self._view = view
         self.idle = list(view.idle)
-
-    def take(self, core: Core) -> None:
-        """A core is given away."""
-        self.idle.remove(core)
+        self._taken_s = []
 
     def seconds(self, request: Request, core: Core) -> float:
         """The request's next layer on a core at full bandwidth, SRAM contents and what a stopped run left
@@ -87,18 +86,25 @@ class Placement:
             for run in view.running
             if any(kind_of[held.index] == best for held in run.cores)
         ]
+        frees_s += [seconds for kind, seconds in self._taken_s if kind == best]
         return bool(frees_s) and laxity_s < min(frees_s)
 
     def run(self, request: Request, core: Core) -> Dispatch:
-        """The request's next layer on a core, or a few of them (see QUANTUM_S)."""
-        end = self.end(request, request.next_block, self._view.device.kind_of[core.index])
-        return Dispatch((request,), range(request.next_block, end), (core,))
+        """Give a core to the request's next layer, or to a few of them (see QUANTUM_S)."""
+        kind = self._view.device.kind_of[core.index]
+        return self._given(request, core, self.end(request, request.next_block, kind))
 
     def suited(self, request: Request, core: Core) -> Dispatch:
-        """As many of the request's next layers as the core suits, and at least one."""
+        """Give a core to as many of the request's next layers as it suits, and at least one."""
         kind = self._view.device.kind_of[core.index]
-        end = self._end(request, request.next_block, kind, float("inf"))
-        return Dispatch((request,), range(request.next_block, end), (core,))
+        return self._given(request, core, self._end(request, request.next_block, kind, float("inf")))
+
+    def _given(self, request: Request, core: Core, end: int) -> Dispatch:
+        blocks, kind = range(request.next_block, end), self._view.device.kind_of[core.index]
+        serial_s = self._view.table(request).serial_s
+        self._taken_s.append((kind, sum(serial_s[block][kind] for block in blocks)))
+        self.idle.remove(core)
+        return Dispatch((request,), blocks, (core,))
 
     def end(self, request: Request, block: int, kind: int) -> int:
         """The layer before which a run ends that `run` starts at a block on a core of a type."""

@@ -15,7 +15,6 @@ picked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 
 from headway.core.messages import Decision, Preempt, Wake
 from headway.core.protocols import Capability, View
@@ -37,24 +36,15 @@ PERIOD_S = 0.25e-3
 remembered."""
 
 
-class Mechanism(StrEnum):
-    """How a running request makes way."""
-
-    DYNAMIC = "dynamic"  # it finishes first, or is checkpointed, whichever hurts less
-    CHECKPOINT = "checkpoint"  # stops at its next safe point and keeps what is done
-    KILL = "kill"  # stops at once, its present layer is lost
-
-
 @policy("prema")
-@policy("prema:checkpoint", mechanism=Mechanism.CHECKPOINT)
-@policy("prema:kill", mechanism=Mechanism.KILL)
+@policy("prema:checkpoint", drain=False)
 class Prema(Policy):
     """PREMA (HPCA 2020): tokens grow with priority and slowdown, of those with enough the shortest runs."""
 
     needs = frozenset({Capability.PREEMPT})
 
-    def __init__(self, *, mechanism: Mechanism = Mechanism.DYNAMIC) -> None:
-        self._mechanism = mechanism
+    def __init__(self, *, drain: bool = True) -> None:
+        self._drain = drain
         self._placement = Placement()
         self._waited_s: dict[int, float] = {}
         self._period_end_s = 0.0
@@ -79,7 +69,6 @@ class Prema(Policy):
             if core is None:
                 left.append(request)
                 continue
-            placement.take(core)
             self._waited_s[request.id] = self._waiting_s(request, now)
             yield placement.suited(request, core)
         yield from self._make_room(left, [run for run in running if run.request.id not in picked], view)
@@ -98,9 +87,7 @@ class Prema(Policy):
             (run for run in victims if run.stopping is None), key=lambda run: _left_s(run, view), reverse=True
         )
         for request, run in zip(waiting[stopping:], free, strict=False):
-            if self._mechanism is not Mechanism.DYNAMIC:
-                yield Preempt(run, How.KILL if self._mechanism is Mechanism.KILL else How.SPILL)
-            elif not _drains(request, run, view):
+            if not (self._drain and _drains(request, run, view)):
                 yield Preempt(run, How.SPILL)
 
     def _token(self, request: Request, now: float | None) -> float:

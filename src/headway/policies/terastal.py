@@ -44,7 +44,6 @@ class Terastal(Policy):
                 return
             core = self._core(request, view)
             if core is not None:
-                placement.take(core)
                 yield placement.run(request, core)
 
     def _core(self, request: Request, view: View) -> Core | None:
