@@ -158,3 +158,12 @@ def test_a_memory_cannot_be_called_what_something_else_is(mobile):
 def test_lanes_have_no_terms(chain):
     with pytest.raises(HeadwayError, match="has lanes"):
         layer_terms(chain(), load_hardware("cpu-lanes"))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_tables_have_the_time_of_mappings(mobile, preset):
+    """The two are found apart; elementary operations, strides and the DRAM port count alike in both."""
+    machine = load_hardware(preset)
+    for network in (mobile, merge(at_width(load_model("resnet18"), 1))):
+        for layer, (terms,) in zip(network.layers, layer_terms(network, machine), strict=True):
+            assert terms.schedule_cycles == pytest.approx(terms.latency_cycles, rel=0.2, abs=500), layer.name

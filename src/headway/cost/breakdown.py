@@ -233,9 +233,11 @@ class _Column:
         spent: dict[str, float] = {}
         for (memory, _), energy in mapped.energy_pj.items():
             spent[memory] = spent.get(memory, 0.0) + energy * times
+        # Elementary operations run on the way out of the array, also while that waits.
+        array, waits = mapped.compute_cycles * times, mapped.stall_cycles * times
         return _OnCore(
-            max(vector, mapped.compute_cycles * times),
-            mapped.stall_cycles * times,
+            max(vector, array),
+            max(0.0, array + waits - max(vector, array)),
             mapped.onload_cycles * times,
             mapped.offload_cycles * times,
             {memory: size * times for memory, size in passed.items()},
