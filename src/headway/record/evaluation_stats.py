@@ -20,7 +20,9 @@ _PREFIXES: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6
     "Mi": 2.0**20,
     "Gi": 2.0**30,
 }
-_QUANTITY: Final = re.compile(r"([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([kMGT]i?(?=[A-Za-z])|[num](?=s))?(\S*)")
+_QUANTITY: Final = re.compile(
+    r"([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*((?:Ki|Mi|Gi|[kMGT])(?=[A-Za-z])|[num](?=s))?(\S*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
