@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headway.record.cost_page import first_of_kinds
 
 if TYPE_CHECKING:
+    from headway.core.block import Option
     from headway.core.device import Core, Device
     from headway.cost.breakdown import LayerTerms
     from headway.cost.stacks import PricedStack
@@ -104,7 +105,7 @@ def _stack(graph: Graph, device: Device, stack: PricedStack, cores: Sequence[str
         "stage_starts": [option.first, *option.cuts] if option.mode.value == "pipeline" else [option.first],
         "band_rows": option.band_rows,
         "axis": option.axis,
-        "bands": option.steps if option.band_rows is not None else None,
+        "bands": _bands(graph, option),
         "clock_hz": clock_hz,
         "latency_cycles": stack.seconds * clock_hz,
         "dram_bytes": option.dram_bytes,
@@ -118,6 +119,14 @@ def _stack(graph: Graph, device: Device, stack: PricedStack, cores: Sequence[str
             "energy_pj": serial.energy_pj,
         },
     }
+
+
+def _bands(graph: Graph, option: Option) -> int | None:
+    if option.band_rows is None:
+        return None
+    last = graph.layers[option.end - 1]
+    across = last.output_rows if option.axis == "rows" else last.dims.OX
+    return option.steps if option.band_rows < across else 1
 
 
 def cores_of(device: Device, kinds: Sequence[int]) -> tuple[str, ...]:

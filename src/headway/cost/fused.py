@@ -16,6 +16,7 @@ from headway.cost.model import Bands, Model, prefix, widest
 from headway.cost.ranges import MAX_LENGTH
 from headway.cost.recompute import recomputed
 from headway.cost.shapes import Floats, Longs
+from headway.cost.units import MAX_BANDS
 
 Overlap = Literal["cached", "recomputed"]
 RECOMPUTE_LIMIT = 0.10  # extra work that recomputing the halo may cost (accelerators.md section 5.4)
@@ -82,7 +83,8 @@ def fused_stacks(
     every band: where nothing else fits, in the count that needs least, and if that is less than what fusion
     saves. (With another rule, more SRAM or bandwidth could choose more traffic, or a slower run.) One band is
     the layers one after the other with all maps in between, skipping ones too, in SRAM; it alone crosses
-    barriers. Weights that do not fit beside those pass through, and then cannot be fetched ahead.
+    barriers, and can stop between units of a layer. Weights that do not fit beside those pass through, and
+    then cannot be fetched ahead.
     """
     core, device, ranges = model.cores[kind], model.device, model.ranges
     begin, end, counts = first[:, None], (first + length)[:, None], bands.counts[columns]
@@ -101,7 +103,7 @@ def fused_stacks(
     compute = bands.cycles_s_sum[end, columns, kind] - bands.cycles_s_sum[begin, columns, kind]
     extra = np.zeros_like(need)
     streamed = np.zeros_like(need)
-    spill = np.repeat((line_bytes(model, first, length) + waiting[:, 0])[:, None], counts.shape[1], axis=1)
+    spill = np.where(one, live, line_bytes(model, first, length)[:, None] + waiting)
 
     if (passes := one & (need > capacity)).any():
         need = np.where(passes, live + passing, need)
@@ -178,6 +180,7 @@ def fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option:
     """One of the stacks in one of its band counts, as what a table offers."""
     first, length = int(stacks.first[row]), int(stacks.length[row])
     count = int(stacks.counts[row, column])
+    units = sum(model.units[first : first + length])
     extra = float(stacks.extra[row, column])
     return Option(
         mode=Mode.FUSED,
@@ -186,7 +189,7 @@ def fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option:
         kinds=(stacks.kind,),
         cuts=(),
         band_rows=model.band_rows(first + length - 1, count),
-        steps=count,
+        steps=count if count > 1 else min(MAX_BANDS, units),
         fixed_s=float(stacks.fixed_s[row, column]) + model.device.dispatch_s,
         compute_s=float(stacks.compute_s[row, column]),
         dram_bytes=float(stacks.dram[row, column]),

@@ -13,12 +13,12 @@ from headway.core.device import Core, Device
 from headway.cost.layer import SerialCosts, serial_costs, shared_s
 from headway.cost.ranges import MAX_LENGTH, Ranges, ranges_of
 from headway.cost.shapes import Bools, Floats, Longs, Shapes, shapes_of
+from headway.cost.units import MAX_BANDS, fitting_counts, unit_counts
 from headway.models.graph import Graph
 
 # Band counts tried: enough to come within a few per cent of the best height, and few enough for tables in
 # milliseconds. At most 64 bands, the resolution at which a policy preempts. A pipeline of few bands is never
 # fast, so fewer are tried for it.
-MAX_BANDS = 64
 FUSED_COUNTS = np.array([1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 38, 56, MAX_BANDS], dtype=np.int64)
 PIPELINE_COUNTS = np.array([1, 4, 7, 10, 14, 19, 28, 56, MAX_BANDS], dtype=np.int64)
 
@@ -97,6 +97,11 @@ class Model:
         return np.array([core.sram_energy_pj_per_byte for core in self.cores])
 
     @cached_property
+    def units(self) -> tuple[int, ...]:
+        """Into how many units each layer is cut (`unit_counts`)."""
+        return unit_counts(self.shapes)
+
+    @cached_property
     def capacity(self) -> Floats:
         """SRAM bytes, per kind."""
         return np.array([float(core.sram_bytes) for core in self.cores])
@@ -142,17 +147,6 @@ class Model:
         rows, groups = self.shapes.rows[last][:, None], self.shapes.groups[last][:, None]
         columns: Longs = fitting_counts(rows, groups, counts) - 1
         return columns
-
-
-def fitting_counts(rows: Longs, groups: Longs, counts: Longs) -> Longs:
-    """The numbers of bands, none above those given, that some band height gives."""
-    fewer = np.minimum(counts, rows)
-    plain = -(-rows // -(-rows // fewer))
-    whole = -(-groups // -(-groups // fewer))
-    each = rows // groups
-    part = groups * -(-each // -(-each // np.maximum(1, fewer // groups)))
-    fitting: Longs = np.where(groups == 1, plain, np.where(fewer <= groups, whole, part))
-    return fitting
 
 
 @dataclass(frozen=True, slots=True)

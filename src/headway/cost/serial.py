@@ -10,7 +10,6 @@ import numpy as np
 from headway.core.block import Mode, Option, Segment
 from headway.cost.model import Model
 from headway.cost.shapes import Floats
-from headway.cost.units import unit_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def serial_runs(model: Model) -> SerialRuns:
         np.array([[variants[kept, unwritten][i] for unwritten in (0, 1)] for kept in (0, 1)])
         for i in range(5)
     )
-    return SerialRuns(fixed, compute, busy, dram, energy, unit_counts(shapes))
+    return SerialRuns(fixed, compute, busy, dram, energy, model.units)
 
 
 def serial_segments(model: Model, runs: SerialRuns, first: int, end: int, kind: int) -> tuple[Segment, ...]:

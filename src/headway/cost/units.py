@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from headway.cost.model import MAX_BANDS, fitting_counts
+from headway.cost.arrays import Longs
 from headway.cost.shapes import Shapes
 
+MAX_BANDS = 64  # of a stack and units of a layer: the resolution at which a policy preempts
 LEAST_COLUMNS = 64  # of a block of output columns: fewer leave large arrays idle
 
 
@@ -21,3 +22,14 @@ def unit_counts(shapes: Shapes) -> tuple[int, ...]:
     blocks = np.minimum(MAX_BANDS, np.maximum(1, columns // LEAST_COLUMNS))
     by_columns = -(-columns // -(-columns // blocks))
     return tuple(int(count) for count in np.where(shapes.rows > 1, by_rows, by_columns))
+
+
+def fitting_counts(rows: Longs, groups: Longs, counts: Longs) -> Longs:
+    """The numbers of bands, none above those given, that some band height gives."""
+    fewer = np.minimum(counts, rows)
+    plain = -(-rows // -(-rows // fewer))
+    whole = -(-groups // -(-groups // fewer))
+    each = rows // groups
+    part = groups * -(-each // -(-each // np.maximum(1, fewer // groups)))
+    fitting: Longs = np.where(groups == 1, plain, np.where(fewer <= groups, whole, part))
+    return fitting
