@@ -17,7 +17,10 @@ round has arrivals of its own. Between runs the bare sessions' times are taken a
 a machine that others use drifts. The first second of arrivals warms up and is not counted.
 
     python bench/live.py --utilisations 0.8 --slas 4 --duration 10 --repeats 3       # five minutes
+    python bench/live.py --policies edf:planned --repeats 1 --minutes 12             # all cells, shortly
     python bench/live.py --duration 30 --repeats 5                                   # hours
+
+`--minutes` chooses the duration so that all runs and their preparation take about so long.
 """
 
 from __future__ import annotations
@@ -54,6 +57,9 @@ MODELS: Mapping[str, tuple[str, dict[str, int]]] = {
 POLICIES = "laxity:wide,laxity:adaptive,edf:adaptive,edf:planned"
 CALIBRATION_S = 0.4
 BACKLOG_S = 4.0
+PREPARATION_S = 40.0
+RUN_MORE_S = 1.5  # of a run: opening sessions, and what is left at its end
+SHORTEST_S = 5.0
 EFFICIENCY_TARGET = 0.95
 GOODPUT_TARGETS = {0.8: 0.9, 0.95: 0.85}
 WITHIN_POINTS = 3.0
@@ -296,6 +302,18 @@ def print_targets(cells: Mapping[tuple[float, float], Mapping[str, Score]], poli
         print("| " + " | ".join(row) + " |")
 
 
+def affordable_s(total_s: float, policies: int, slas: int, utilisations: int, repeats: int) -> float:
+    """Seconds of arrivals in each run, so that all of them and what comes before take about `total_s`."""
+    runs = repeats * utilisations * (2 + policies * slas)
+    backlogs = repeats * (2 + policies) + 3
+    left_s = total_s - PREPARATION_S - backlogs * BACKLOG_S - runs * (CALIBRATION_S + RUN_MORE_S)
+    duration_s = left_s / runs
+    if duration_s < SHORTEST_S:
+        least = (total_s - left_s + runs * SHORTEST_S) / 60.0
+        raise SystemExit(f"--minutes: {runs} runs take at least {least:.0f} minutes; take fewer policies")
+    return round(duration_s, 1)
+
+
 def half_range(values: Sequence[float]) -> float:
     """Half the largest difference between two of them."""
     return max((abs(a - b) for a, b in combinations(values, 2)), default=0.0) / 2
@@ -319,9 +337,13 @@ def main() -> None:
     parser.add_argument("--policies", default=POLICIES, help="of Headway, comma-separated")
     parser.add_argument("--duration", type=float, default=20.0, help="seconds of arrivals in a run")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--minutes", type=float, help="of all of it, in place of --duration")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     policies = options.policies.split(",")
+    if options.minutes is not None:
+        slas, cells = len(options.slas), len(options.utilisations)
+        options.duration = affordable_s(60.0 * options.minutes, len(policies), slas, cells, options.repeats)
     wiring.require_policies(policies)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HEADWAY_CACHE"] = folder  # profiles of another hour would not do

@@ -40,7 +40,7 @@ def main() -> None:
 
     for _ in range(options.repeats):
         overheads = measure_overheads(lanes)
-        note("dispatch, us", 1e6 * overheads.dispatch_s)
+        note("dispatch, warm and without deciding, us", 1e6 * overheads.dispatch_s)
         note("switch to another model, us", 1e6 * overheads.switch_s)
         note("overlap loss w of two lanes", overheads.overlap_w)
         isolation = measure_isolation(lanes)

@@ -32,8 +32,7 @@ def measure_request_s(device: Device, lanes: Sequence[Sequence[int]], *, pin: bo
     """Seconds from a request's being due to its reply if its only block takes no time; a median.
 
     The timer, waking the driver, deciding, handing over, waking the lane, and hearing of the end are in it.
-    Each request finds threads asleep and caches full of other things, as it does among models that run: in a
-    loop that does nothing else all this takes a fifth of the time.
+    Each request finds threads asleep and caches full of other things, as it does among models that run.
 
     Args:
         device: the device with these lanes.
