@@ -3,9 +3,10 @@
 Each cell is a suite of models with equal rates on a preset with a DRAM bandwidth, an offered load and an
 SLA in multiples of the isolated latency. Load 1 is the capacity of the tighter of cores and bandwidth,
 as `headway.cost.capacity` has it. The policies meet the same arrivals and the same noise. Prints a
-markdown table of mean SLA satisfaction over the seeds.
+markdown table of mean SLA satisfaction over the seeds; with `--parts` the policies are Lucas and what becomes
+of it without each of its parts.
 
-    .venv/bin/python bench/lucas.py [--requests 400] [--seeds 101,102,103]
+    .venv/bin/python bench/lucas.py [--requests 400] [--seeds 101,102,103] [--parts]
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from datetime import date
 from statistics import mean
 from typing import NamedTuple
@@ -23,6 +26,15 @@ from headway.config import Scenario
 from headway.record.metrics import summarise
 
 POLICIES = ("fcfs", "edf", "laxity", "lucas:lbl", "lucas:scf", "lucas:mcf", "lucas")
+PARTS = (
+    "lucas",
+    "lucas:no-guard",
+    "lucas:no-bandwidth",
+    "lucas:no-wait",
+    "lucas:fixed-band",
+    "lucas:no-preempt",
+    "lucas:oracle",
+)
 
 _LIGHT = ("squeezenet", "mobilenet_v2", "kws_res8", "yolo_lite", "resnet18")
 _HEAVY = ("resnet50", "alexnet", "googlenet", "bert_base", "vgg16")
@@ -86,22 +98,20 @@ def scenario(cell: Cell, requests: int, seed: int) -> Scenario:
     )
 
 
-def prepare(cell: Cell, requests: int, seed: int) -> tuple[wiring.Prepared, bool]:
-    """The cell at its load, and whether bandwidth rather than the cores limits it."""
-    prepared = wiring.prepare(scenario(cell, requests, seed))
+def measure(
+    cell: Cell, requests: int, seeds: Sequence[int], policies: Sequence[str]
+) -> tuple[bool, dict[str, float]]:
+    """Whether bandwidth limits a cell, and every policy's mean SLA satisfaction there."""
+    prepared = wiring.prepare(scenario(cell, requests, seeds[0]))
     assert prepared.demand is not None
-    return prepared, prepared.demand.memory_bound
-
-
-def measure(cell: Cell, requests: int, seed: int) -> tuple[bool, dict[str, float]]:
-    """SLA satisfaction of every policy in one cell with one seed."""
-    prepared, memory_bound = prepare(cell, requests, seed)
-    satisfaction = {}
-    for policy in POLICIES:
-        share = summarise(wiring.simulate(prepared, policy)).total.sla_satisfaction
-        assert share is not None
-        satisfaction[policy] = share
-    return memory_bound, satisfaction
+    shares: dict[str, list[float]] = {policy: [] for policy in policies}
+    for seed in seeds:
+        seeded = replace(prepared, scenario=scenario(cell, requests, seed))
+        for policy in policies:
+            share = summarise(wiring.simulate(seeded, policy)).total.sla_satisfaction
+            assert share is not None
+            shares[policy].append(share)
+    return prepared.demand.memory_bound, {policy: mean(found) for policy, found in shares.items()}
 
 
 def main() -> None:
@@ -109,31 +119,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=400)
     parser.add_argument("--seeds", default="101,102,103")
+    parser.add_argument("--parts", action="store_true", help="Lucas without each of its parts")
     options = parser.parse_args()
+    policies = PARTS if options.parts else POLICIES
     seeds = [int(seed) for seed in options.seeds.split(",")]
     print(f"{platform.machine()}, Python {sys.version.split()[0]}, {date.today()},")
     print(f"{options.requests} requests a run, seeds {options.seeds}, SLA satisfaction in percent\n")
-    print("| bound by | suite | hardware | GB/s | load | SLA | " + " | ".join(POLICIES) + " |")
-    print("| --- " * (6 + len(POLICIES)) + "|")
-    jobs = [(cell, options.requests, seed) for cell in CELLS for seed in seeds]
+    print("| bound by | suite | hardware | GB/s | load | SLA | " + " | ".join(policies) + " |")
+    print("| --- " * (6 + len(policies)) + "|", flush=True)
     totals: dict[bool, dict[str, list[float]]] = {True: {}, False: {}}
+    asked = [(cell, options.requests, seeds, policies) for cell in CELLS]
     with ProcessPoolExecutor() as pool:
-        results = iter(list(pool.map(measure, *zip(*jobs, strict=True))))
-    for cell in CELLS:
-        runs = [next(results) for _ in seeds]
-        memory_bound = runs[0][0]
-        means = {policy: mean(run[policy] for _, run in runs) for policy in POLICIES}
-        for policy, share in means.items():
-            totals[memory_bound].setdefault(policy, []).append(share)
-        shares = " | ".join(f"{100 * share:.1f}" for share in means.values())
-        bound = "bandwidth" if memory_bound else "cores"
-        print(
-            f"| {bound} | {cell.suite} | {cell.hardware} | {cell.bandwidth_gb_s:g} | {cell.load} "
-            f"| {cell.sla_isolated} | {shares} |"
-        )
+        results = pool.map(measure, *zip(*asked, strict=True))
+        for cell, (memory_bound, means) in zip(CELLS, results, strict=True):
+            for policy, share in means.items():
+                totals[memory_bound].setdefault(policy, []).append(share)
+            shares = " | ".join(f"{100 * share:.1f}" for share in means.values())
+            bound = "bandwidth" if memory_bound else "cores"
+            print(
+                f"| {bound} | {cell.suite} | {cell.hardware} | {cell.bandwidth_gb_s:g} | {cell.load} "
+                f"| {cell.sla_isolated} | {shares} |",
+                flush=True,
+            )
     for memory_bound, by_policy in totals.items():
-        shares = " | ".join(f"{100 * mean(by_policy[policy]):.1f}" for policy in POLICIES)
-        print(f"| {'bandwidth' if memory_bound else 'cores'} | **mean** | | | | | {shares} |")
+        if by_policy:
+            shares = " | ".join(f"{100 * mean(by_policy[policy]):.1f}" for policy in policies)
+            print(f"| {'bandwidth' if memory_bound else 'cores'} | **mean** | | | | | {shares} |")
 
 
 if __name__ == "__main__":
