@@ -16,7 +16,7 @@ from headway.core.device import Device
 from headway.cost.contention import MaxMinFair, Proportional
 from headway.cost.table import build_table
 from headway.models import at_width, load_model, merge, zoo
-from headway.policies import make
+from headway.policies import make, names
 from headway.record.columns import requests_of, stretches_of
 from headway.record.log import LogTable
 from headway.testing import ToyTable, toy_device
@@ -77,6 +77,7 @@ def graphs() -> dict:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bandwidth", [1e9, 1e11])
 @pytest.mark.parametrize("hardware", ["stream-hetero4", "moca8"])
 def test_runs_of_real_costs(hardware: str, bandwidth: float, graphs: dict, any_policy: ModuleType) -> None:
@@ -86,7 +87,7 @@ def test_runs_of_real_costs(hardware: str, bandwidth: float, graphs: dict, any_p
         for name, graph in graphs.items()
     }
     excess = []
-    for seed, policy in enumerate(["random", "edf", "laxity", "lucas", "lucas:scf", "lucas:mcf"]):
+    for seed, policy in enumerate(["random", *names()]):
         draw = random.Random(seed)
         requests, noise, span_s = any_policy.requests_of(draw, tables, 15)
         chosen = any_policy.RandomPolicy(seed, span_s / 10) if policy == "random" else make(policy)
