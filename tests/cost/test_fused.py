@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headway.core.block import Mode
 from headway.core.device import Dataflow
 from headway.cost import build_table, input_buffer_rows, systolic_cycles
+from headway.models.graph import Operand
 
 
 def test_input_buffers_of_eight_layers():
@@ -130,3 +133,76 @@ def test_too_little_memory_is_named(chain, device):
     with pytest.raises(ValueError, match="bytes of SRAM"):
         table.option(Mode.PIPELINE, 0, 4, (0, 1))
     assert list(table.stacks(0)) == list(table.pipelines(0)) == []
+
+
+def test_the_input_is_fetched_as_the_machine_reads_it(network, device):
+    # Each row once although bands share lines, no padding, and of a strided 1x1 layer what it touches.
+    net = network(8, 32, 32)
+    net.conv(8, 5)
+    net.conv(8, 3)
+    graph = net.graph()
+    for rows in (1, 3, 8, 31):
+        option = build_table(graph, device()).option(Mode.FUSED, 0, 2, (0,), (), rows)
+        assert option.dram_bytes == 2 * 32 * 32 * 8 + graph.weight_bytes
+    net = network(8, 32, 32)
+    net.conv(8, 1, stride=2)
+    net.conv(8, 1)
+    graph = net.graph()
+    table = build_table(graph, device())
+    fused = table.option(Mode.FUSED, 0, 2, (0,), (), 2)
+    assert fused.dram_bytes == 2 * 16 * 16 * 8 + graph.weight_bytes
+    assert table.option(Mode.PIPELINE, 0, 2, (0, 1)).dram_bytes == fused.dram_bytes
+    assert fused.dram_bytes <= table.option(Mode.SERIAL, 0, 2, (0,)).dram_bytes
+
+
+@pytest.mark.parametrize("strided_first", [True, False])
+def test_what_two_layers_read_differently_is_fetched_once(network, device, strided_first):
+    net = network(8, 32, 32)
+    stem = net.conv(8)
+    ways = [lambda: net.conv(16, 1, 2, [stem]), lambda: net.conv(16, 3, 2, [stem])]
+    first, second = (way() for way in (ways if strided_first else ways[::-1]))
+    net.add([second, first])
+    graph = net.graph()
+    option = build_table(graph, device()).option(Mode.FUSED, 1, 4, (0,), (), 4)
+    weights = sum(layer.weight_bytes for layer in graph.layers[1:4])
+    assert option.dram_bytes == 32 * 32 * 8 + weights + 16 * 16 * 16
+
+
+def test_parts_of_a_concatenation_stay_in_bands(network, device):
+    # Two branches of one map lie side by side in what a third layer reads: nothing of them crosses.
+    net = network(8, 32, 32)
+    stem = net.conv(8)
+    left, right = net.conv(8, 1, inputs=[stem]), net.conv(16, 3, inputs=[stem])
+    size = left[1] + right[1]
+    net.conv(8, 3, inputs=[("both", size, 32, None)])
+    *others, reader = net.layers
+    parts = tuple(Operand(*part) for part in (left, right))
+    net.layers = [*others, replace(reader, operands=parts)]
+    graph = net.graph()
+    table = build_table(graph, device())
+    map_bytes = 32 * 32 * 8
+    whole = table.option(Mode.FUSED, 0, 4, (0,), (), 4)
+    assert whole.dram_bytes == 2 * map_bytes + graph.weight_bytes
+    row = 32 * 8
+    buffers = (6 + 4 + 6 + 6 * 3) * row  # inputs of the four layers; both parts in the last one's window
+    # The left branch waits while the right one's halo and the stem's fill.
+    assert whole.sram_bytes >= graph.weight_bytes + buffers + 4 * 2 * row + 4 * row
+    across = table.option(Mode.FUSED, 2, 4, (0,), (), 4)  # the left part comes from outside
+    weights = sum(layer.weight_bytes for layer in graph.layers[2:4])
+    assert across.dram_bytes == map_bytes + left[1] + map_bytes + weights
+    piped = table.option(Mode.PIPELINE, 0, 4, (0, 1), (3,))
+    assert piped.link_bytes == left[1] + right[1]
+
+
+@pytest.mark.parametrize("start", [1, 2])
+def test_a_skip_tensor_from_outside_is_read_again_and_counted(network, device, start):
+    net = network(8, 32, 32)
+    skip = net.conv(8)
+    net.conv(8)
+    net.conv(8)
+    net.add([net.last(), skip])
+    graph = net.graph()
+    option = build_table(graph, device()).option(Mode.FUSED, start, 4, (0,), (), 4)
+    map_bytes, weights = 32 * 32 * 8, sum(layer.weight_bytes for layer in graph.layers[start:4])
+    # From layer 1 on the skipped tensor is also the stack's input and crosses once; later it comes besides.
+    assert option.dram_bytes == (2 if start == 1 else 3) * map_bytes + weights

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from headway.cost.layer import touched_share
 from headway.cost.shapes import Bools, Floats, Longs, Shapes, held, streamed
 from headway.models.graph import Graph
 
@@ -72,7 +73,8 @@ class _Reads:
     layer: np.ndarray[tuple[int], np.dtype[np.int64]]
     producer: np.ndarray[tuple[int], np.dtype[np.int64]]  # -1: network input
     earlier: np.ndarray[tuple[int], np.dtype[np.int64]]  # the last layer before that reads it too, or -1
-    bytes: Floats
+    bytes: Floats  # what it reads of the tensor: where strides leave some out, less than all
+    before: Floats  # what that earlier layer reads of it
     main: Bools
 
 
@@ -95,27 +97,32 @@ def _edges(graph: Graph) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
 
 
 def _reads(graph: Graph, shapes: Shapes) -> _Reads:
-    layer, producer, earlier, size, main = [], [], [], [], []
-    last_reader: dict[str, int] = {}
+    layer, producer, earlier, size, before, main = [], [], [], [], [], []
+    last_reader: dict[str, tuple[int, float]] = {}
+    touched = touched_share(shapes).tolist()
     for index, node in enumerate(graph.layers):
         seen = set()
-        window = (*streamed(node), *held(node))
+        through = streamed(node)
+        window = (*through, *held(node))
         for position, operand in enumerate(node.operands):
             if operand.tensor in seen:
                 continue
             seen.add(operand.tensor)
             layer.append(index)
             producer.append(-1 if operand.producer is None else operand.producer)
-            earlier.append(last_reader.get(operand.tensor, -1))
-            size.append(float(operand.bytes))
+            size.append(operand.bytes * (touched[index] if position in through else 1.0))
             main.append(position in window)
-            last_reader[operand.tensor] = index
+            reader, read = last_reader.get(operand.tensor, (-1, 0.0))
+            earlier.append(reader)
+            before.append(read)
+            last_reader[operand.tensor] = (index, max(read, size[-1]))
     whole = np.int64
     return _Reads(
         np.array(layer, dtype=whole),
         np.array(producer, dtype=whole),
         np.array(earlier, dtype=whole),
         np.array(size, dtype=np.float64),
+        np.array(before, dtype=np.float64),
         np.array(main, dtype=bool),
     )
 
@@ -155,8 +162,9 @@ def _external_reads(size: int, reads: _Reads) -> Floats:
         first = reads.layer - offset
         outside = (first >= 0) & (reads.producer < first)
         for start in range(offset + 1):
-            fresh = outside & (reads.earlier < first + start)
-            added[:, start, offset] = np.bincount(first[fresh], reads.bytes[fresh], minlength=size)
+            again = reads.earlier >= first + start
+            more = np.where(again, np.maximum(0.0, reads.bytes - reads.before), reads.bytes)
+            added[:, start, offset] = np.bincount(first[outside], more[outside], minlength=size)
     total = np.zeros((size, span, span))
     np.cumsum(added[:, :, :-1], axis=2, out=total[:, :, 1:])
     return total
