@@ -72,6 +72,7 @@ class LiveDriver:
         self._queue_limit = queue_limit
         self._on_reply = on_reply
         self._arrivals: Iterator[Arrive] = iter(())
+        self._ahead = 0  # arrivals of the open stream that are scheduled
         self._due: list[tuple[float, int, Arrive, bool]] = []  # time, sequence, arrival, of the open stream
         self._wakes: list[float] = []
         self._sequence = 0
@@ -95,7 +96,7 @@ class LiveDriver:
             self._executor.connect(self._hear, clock)
             cpu_before_s = thread_time()
             self._arrivals = iter(self._source.first())
-            self._schedule_next_arrival()
+            self._look_ahead()
             while self._due or engine.requests:
                 due_s = self._next_due_s()
                 if due_s is None and not engine.running:
@@ -153,6 +154,7 @@ class LiveDriver:
             commands = self.engine.handle(events, now)
             self._carry_out(commands, now)
             self._count_idle_wake(events, commands)
+        self._look_ahead()
         self._scheduler_cpu_s += thread_time() - cpu_before_s
 
     def _is_current(self, event: Event) -> bool:
@@ -168,7 +170,9 @@ class LiveDriver:
         while self._due and self._due[0][0] <= now:
             _, _, arrival, of_stream = heappop(self._due)
             if of_stream:
-                self._schedule_next_arrival()
+                self._ahead -= 1
+                if not self._ahead:
+                    self._schedule_next_arrival()
             request = arrival.request
             self._requests += 1
             self._lag_s.append(now - request.arrival_s)
@@ -190,11 +194,18 @@ class LiveDriver:
         self._sequence += 1
         heappush(self._due, (arrival.request.arrival_s, self._sequence, arrival, of_stream))
 
-    def _schedule_next_arrival(self) -> None:
-        """Keep exactly one arrival of the open-loop stream scheduled."""
+    def _look_ahead(self) -> None:
+        """Have two arrivals of the open-loop stream scheduled, made while nothing waits for it."""
+        while self._ahead < 2 and self._schedule_next_arrival():
+            pass
+
+    def _schedule_next_arrival(self) -> bool:
         arrival = next(self._arrivals, None)
-        if arrival is not None:
-            self._schedule(arrival, True)
+        if arrival is None:
+            return False
+        self._ahead += 1
+        self._schedule(arrival, True)
+        return True
 
     def _next_due_s(self) -> float | None:
         times = [entries[0] for entries in (self._wakes, [due[0] for due in self._due[:1]]) if entries]
@@ -234,7 +245,7 @@ class LiveDriver:
     def _heed_interrupt(self) -> list[Event]:
         """The first time what waits is cancelled and nothing arrives any more; then what runs, too."""
         self._interrupts_heeded = self._interrupts
-        self._arrivals = iter(())
+        self._arrivals, self._ahead = iter(()), 0
         self._due.clear()
         requests = list(self.engine.requests.values())
         if self._interrupts == 1:

@@ -110,6 +110,7 @@ class LaneExecutor(ABC):
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
         self._connected = self._watching = False
+        self._spares: list[Any] = []
 
     # --- the Executor protocol ---------------------------------------------------------------------
 
@@ -129,9 +130,10 @@ class LaneExecutor(ABC):
 
     def start(self, run: Run) -> None:
         """Begin a run on its lanes, which are free."""
-        active = Active(run, self._interruption())
+        active = Active(run, self._spares.pop() if self._spares else self._interruption())
         self._actives[run.id] = active
         self._queues[run.cores[0].index].put(active)
+        self._spares.append(self._interruption())  # while the lane works
 
     def stop(self, run: Run, how: How) -> None:
         """Make a run end at the end of its block, or (kill) in the middle of it where that can be done."""
