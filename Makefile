@@ -5,13 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test lint bench
+.PHONY: help demo test lint bench evaluate-small
 
 help:
 	@echo "make demo   compare three schedulers on a three-tenant scenario and write a report"
 	@echo "make test   run all tests"
 	@echo "make lint   check style, types and the import rule"
 	@echo "make bench  run the benchmarks in bench/"
+	@echo "make evaluate-small  run a reduced matrix of scenarios; an interrupted one goes on where it stopped"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
@@ -40,3 +41,6 @@ bench: $(INSTALLED)
 		case $$script in bench/live.py) options="--utilisations 0.8 --slas 4 --duration 10 --repeats 3";; esac; \
 		echo "== $$script $$options"; $(BIN)/python "$$script" $$options; \
 	done
+
+evaluate-small: $(INSTALLED)
+	$(BIN)/headway evaluate small --out out/evaluate-small
