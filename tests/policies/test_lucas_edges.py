@@ -365,6 +365,7 @@ def test_requests_that_no_policy_could_save_are_counted_by_themselves(synthetic_
     total = summarise(synthetic_run).total
     assert total.infeasible_at_arrival == 3
     assert total.sla_satisfaction == pytest.approx(0.5)
+    assert total.sla_satisfaction_feasible == 1.0
     assert total.late == 3
 
 

@@ -45,6 +45,7 @@ class Scores:
     unfinished: int
     infeasible_at_arrival: int
     sla_satisfaction: float | None
+    sla_satisfaction_feasible: float | None
     sla_low: float | None
     sla_high: float | None
     meets_percentile: bool | None
@@ -217,6 +218,8 @@ def _scores(
     antt = float(slowdown.mean()) if len(done) else None
     low, high = wilson(endings[IN_TIME], count) if count else (None, None)
     satisfaction = endings[IN_TIME] / count if count else None
+    feasible = asked.only(asked.deadline_s >= asked.arrival_s + asked.isolated_s)
+    in_time = int((feasible.ending == ENDINGS.index(IN_TIME)).sum())
     meets = None
     if satisfaction is not None and percentile_asked is not None:
         meets = satisfaction >= percentile_asked / 100 - 1e-12
@@ -230,8 +233,9 @@ def _scores(
         failed=endings["failed"],
         cancelled=endings["cancelled"],
         unfinished=endings["unfinished"],
-        infeasible_at_arrival=int((asked.deadline_s < asked.arrival_s + asked.isolated_s).sum()),
+        infeasible_at_arrival=count - len(feasible),
         sla_satisfaction=satisfaction,
+        sla_satisfaction_feasible=in_time / len(feasible) if len(feasible) else None,
         sla_low=low,
         sla_high=high,
         meets_percentile=meets,
