@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from headway.bounds import Clairvoyant
 from headway.config import load_hardware
 from headway.core.protocols import CostTable
+from headway.cost.contention import OverlapLoss
 from headway.cost.table import build_table
 from headway.models import at_width, load_model, merge, zoo
 from headway.policies import make
 from headway.record.columns import ENDINGS, IN_TIME, requests_of
 from headway.record.log import LogTable
-from headway.testing import ToyTable, play, toy_device, toy_request
+from headway.testing import ToyTable, play, toy_device, toy_lane_table, toy_lanes, toy_request
 
 POLICIES = ("fcfs", "edf", "laxity", "sjf", "lucas", "lucas:lbl")
 
@@ -113,6 +114,42 @@ def test_what_is_late_on_an_empty_machine_is_hopeless() -> None:
     lucky = Clairvoyant(device, tables).bound(requests, lambda request: (0.8,))
     assert (lucky.on_time, lucky.hopeless) == (3, 0)
     assert len(play(make("edf"), device, tables, requests).of("reply")) == 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lanes(seed: int) -> None:
+    """Narrow runs take less of the machine, wide ones less time; runs slow each other down."""
+    device = toy_lanes(2)
+    tables = {
+        "m": toy_lane_table(device, {1: [1.0, 2.0], 2: [0.6, 1.1]}, dispatch_s=0.01, switch_s=0.01),
+        "n": toy_lane_table(device, {1: [0.5], 2: [0.4]}, dispatch_s=0.01),
+    }
+
+    def made() -> list:
+        draw = np.random.default_rng(seed)
+        arrival = np.sort(draw.uniform(0, 4, 12))
+        return [
+            toy_request(
+                at, model, tables, arrival_s=float(arrival[at]), deadline_s=float(arrival[at] + window)
+            )
+            for at, (model, window) in enumerate(
+                zip(draw.choice(["m", "n"], 12), draw.uniform(0.5, 5, 12), strict=True)
+            )
+        ]
+
+    bound = Clairvoyant(device, tables).bound(made(), lambda request: (1.0,) * request.blocks)
+    for policy in ("fcfs", "edf", "edf:wide", "laxity:adaptive", "edf:planned"):
+        requests = made()
+        rows = play(make(policy), device, tables, requests, contention=OverlapLoss(0.3))
+        deadline = {request.id: request.deadline_s for request in requests}
+        achieved = sum(r.outcome == "done" and r.time_s <= deadline[r.request] for r in rows.of("reply"))
+        assert achieved <= bound.on_time, policy
+    assert bound.on_time < 12
+    # The shortest way is wide all through: a request that has no more time than that is not hopeless.
+    alone = toy_request(0, "m", tables, arrival_s=0.0, deadline_s=1.71)
+    assert Clairvoyant(device, tables).bound([alone], lambda request: (1.0, 1.0)).on_time == 1
+    late = toy_request(0, "m", tables, arrival_s=0.0, deadline_s=1.69)
+    assert Clairvoyant(device, tables).bound([late], lambda request: (1.0, 1.0)).hopeless == 1
 
 
 def test_no_request_has_no_share() -> None:
