@@ -83,7 +83,8 @@ class Dispatch:
     """Start now: these blocks of the request on these cores.
 
     `cuts` are the first blocks of the second and later stages of a pipeline, in the order of `cores`.
-    `band_rows` counts output rows of the last block per band; None takes the fastest that fits.
+    `band_rows` counts output rows of the last block per band (along the option's axis); None takes the
+    fastest that fits.
     `bandwidth_cap_bytes_s` is the most memory traffic the run may cause; None for no cap.
     """
 
