@@ -68,6 +68,11 @@ class Late:
         aged_s = max(place.latest_start_s, request.ready_since_s + AGEING * request.isolated_s)
         heappush(self._ageing, (aged_s, self._added, request, place))
 
+    @property
+    def kept(self) -> int:
+        """How many entries it keeps, those included of which it does not know yet that they are over."""
+        return len(self._coming) + len(self._shortest) + len(self._ageing) + len(self._aged)
+
     def aged(self, now: float) -> Request | None:
         """The late request that waited too long, since the earliest time."""
         ageing, aged = self._ageing, self._aged
