@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_monotone import MAPPED, more_of
 
 from headway.core.block import Mode
 from headway.cost import build_table
 
 KINDS = {Mode.FUSED: ((0,), (1,)), Mode.PIPELINE: ((0, 1), (1, 0), (0, 0), (1, 0, 1))}
+ALONE = {Mode.FUSED: ((0,),)}
 
 
 @st.composite
@@ -60,13 +62,13 @@ def improvements(draw):
     return change
 
 
-def runs(graph, device):
+def runs(graph, device, modes=KINDS):
     """(seconds, DRAM bytes) of every fused stack and pipeline that fits."""
     table = build_table(graph, device)
     found = {}
     for first in range(table.blocks):
         for end in range(first + 2, min(table.blocks, first + 8) + 1):
-            for mode, choices in KINDS.items():
+            for mode, choices in modes.items():
                 for kinds in choices:
                     try:
                         option = table.option(mode, first, end, kinds)
@@ -87,6 +89,18 @@ def test_more_is_never_slower_nor_more_traffic_nor_impossible(data, network, dev
         double_buffered=data.draw(st.booleans()),
     )
     before, after = runs(graph, machine), runs(graph, data.draw(improvements())(machine))
+    for key, (seconds, dram_bytes) in before.items():
+        assert key in after
+        assert after[key][0] <= seconds * (1 + 1e-9), key
+        assert after[key][1] <= dram_bytes, key
+
+
+@settings(deadline=None, max_examples=30)
+@given(data=st.data())
+def test_neither_are_more_units_or_memory_in_a_described_core(data, network):
+    graph = data.draw(graphs(network))
+    machine, better = more_of(data.draw, data.draw(st.sampled_from(MAPPED)))
+    before, after = runs(graph, machine, ALONE), runs(graph, better, ALONE)
     for key, (seconds, dram_bytes) in before.items():
         assert key in after
         assert after[key][0] <= seconds * (1 + 1e-9), key
