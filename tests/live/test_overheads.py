@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from headway.core.device import Device
@@ -60,3 +62,21 @@ def test_a_request_of_nothing_takes_longer_than_handing_it_over(monkeypatch: pyt
     monkeypatch.setattr(whole, "_REQUESTS", 20)
     device = Device.of_lanes("lanes", len(LANES), 1, "")
     assert 0.0 < measure_dispatch_s(LANES) < whole.measure_request_s(device, LANES) < 1.0
+
+
+def test_an_interrupt_between_two_starts_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if started:
+            raise KeyboardInterrupt
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    work = overheads._Work.products()
+    with pytest.raises(KeyboardInterrupt):
+        overheads._together(((work, 1, ()), (work, 1, ())))
+    started[0].join(5.0)
+    assert not started[0].is_alive()

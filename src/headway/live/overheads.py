@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from statistics import median
@@ -217,7 +218,7 @@ def _together(parts: Sequence[tuple[_Work, int, Sequence[int]]]) -> float:
 
     def work(index: int) -> None:
         part, count, processors = parts[index]
-        with staying_on(processors):
+        with staying_on(processors), suppress(threading.BrokenBarrierError):
             barrier.wait()
             begun[index] = perf_counter()
             for _ in range(count):
@@ -225,8 +226,12 @@ def _together(parts: Sequence[tuple[_Work, int, Sequence[int]]]) -> float:
             ended[index] = perf_counter()
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(len(parts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        barrier.abort()  # or those that wait for one that was not started would do so for ever
+        raise
     return max(ended) - min(begun)

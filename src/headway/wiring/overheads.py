@@ -61,9 +61,11 @@ def measure_request_s(device: Device, lanes: Sequence[Sequence[int]], *, pin: bo
         other[:] = other[::-1]
 
     try:
-        LiveDriver(engine, _Evenly(), executor, WallClock(), on_reply=use_caches).run()
+        report = LiveDriver(engine, _Evenly(), executor, WallClock(), on_reply=use_caches).run()
     finally:
         executor.close()
+    if report.interrupted:
+        raise KeyboardInterrupt  # which the driver took for a wish to end early
     requests = requests_of(log.table())
     return float(median(requests.end_s - requests.arrival_s))
 
