@@ -113,9 +113,9 @@ class Late:
             self._shortest[:] = [entry for entry in self._shortest if _waits(entry[2], entry[3])]
 
 
-def _waits(request: Request, place: Place) -> bool:
+def _waits(request: Request, key: tuple[float, ...]) -> bool:
     """Whether a request still waits since it got that key."""
-    return request.key is place and request.state is State.READY
+    return request.key is key and request.state is State.READY
 
 
 def first_from(ready: Sequence[Request], now: float) -> int:

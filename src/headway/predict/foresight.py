@@ -63,10 +63,14 @@ class ForeseenTable:
         self._bandwidth = bandwidth_bytes_s
         self.blocks, self.kinds = table.blocks, table.kinds
         self.kept_bytes, self.unwritten_bytes = table.kept_bytes, table.unwritten_bytes
-        self.serial = [[self._foreseen(option) for option in row] for row in table.serial]
-        self.serial_s = [[option.seconds(bandwidth_bytes_s) for option in row] for row in self.serial]
-        self.best_s = [min(row) for row in self.serial_s]
-        self.remaining_s = [*accumulate(reversed(self.best_s), initial=0.0)][::-1]
+        self.serial: Sequence[Sequence[Option]] = [
+            [self._foreseen(option) for option in row] for row in table.serial
+        ]
+        self.serial_s: Sequence[Sequence[float]] = [
+            [option.seconds(bandwidth_bytes_s) for option in row] for row in self.serial
+        ]
+        self.best_s: Sequence[float] = [min(row) for row in self.serial_s]
+        self.remaining_s: Sequence[float] = [*accumulate(reversed(self.best_s), initial=0.0)][::-1]
         self.option = lru_cache(maxsize=None)(self._option)
         self.segments = lru_cache(maxsize=None)(self._segments)
 
