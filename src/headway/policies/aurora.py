@@ -1,16 +1,18 @@
 """AuRORA: requests on one, two or four cores, which they acquire and release between layers by their slack.
 
 After "AuRORA: Virtualized Accelerator Orchestration for Multi-Tenant Workloads" (MICRO 2023) and its public
-code (SeahK/aurora-rocc-tests-ae, include/workload.h and gemmini.h). With T_n the time on n cores: -
-admission: of those waiting the one with the largest age / T_4, 0 if its slack is below T_4; it wants the
-largest n of 4, 2, 1 with slack < 1.5 T_n, or 1, and takes what is idle of that, at least two if they are
-there; - at the start of a layer that takes long enough on four cores, with score = 100 slack / togo(n), 0 if
-the deadline cannot be met: it releases half its cores if it cannot meet its deadline and at most three cores
-are idle, or if at most one is idle and the score is above 400, or if another has a positive score below half
-of its own and fewer than four cores, unless another one with a larger score has more than one; it acquires as
-many as it has, with fewer than four and a deadline that can be met, unless one with a smaller positive score
-has fewer than four; - the bandwidth is partitioned (partition.py) with the score 100 togo / slack, at most
-200, and 10 when late.
+code (SeahK/aurora-rocc-tests-ae, include/workload.h and gemmini.h). With T_n the time on n cores:
+
+- Admission: of those waiting the one with the largest age / T_4, 0 if its slack is below T_4. It wants the
+  largest n of 4, 2, 1 with slack < 1.5 T_n, or 1, and takes what is idle of that, at least two if they are
+  there.
+- Release, at the start of a layer that is long enough on four cores, of half its cores, with
+  score = 100 slack / togo(n), 0 if the deadline cannot be met: if it cannot and at most three cores are idle,
+  or if at most one is idle and the score is above 400, or if another one has a positive score below half of
+  its own and fewer than four cores; but not if another one with a larger score has more than one.
+- Acquisition, there too, of as many as it has, with fewer than four and a deadline that can be met, unless
+  one with a smaller positive score has fewer than four.
+- The bandwidth is partitioned by score (partition.py).
 
 Port: on devices with fewer than four cores T_4 is that of as many as there are. As one of its eight
 processors that found no core, a waiting request counts among the others, with no cores and 1.1 times the

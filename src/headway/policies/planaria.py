@@ -2,12 +2,16 @@
 
 After "Planaria: Dynamic Architecture Fission for Spatial Multi-Tenant Acceleration of Deep Neural Networks"
 (MICRO 2020) and its public code (he-actlab/planaria.code, scheduler/scheduler.py). At every arrival and end,
-for all requests, with n_i the fewest cores with which i meets its deadline and p_i its priority: - if all can
-be met and the n_i fit, each gets n_i, and what is spare goes by p_i / (time left on n_i), rounded, the rest
-to the highest priorities; - else score_i = p_i / (slack n_i) if i can be met, -p_i / (time left on all) if
-not: n_i in the order of scores while there are cores, the last one what is left, those that cannot be met
-none; what is spare goes by positive scores; - if none can be met, the cores are divided by |score|. An
-allocation takes effect when every request is at its next tile; the one after it is made then.
+for all requests, with n_i the fewest cores with which i meets its deadline and p_i its priority:
+
+- If all can be met and the n_i fit, each gets n_i; what is spare goes by p_i / (time left on n_i), rounded,
+  the rest to the highest priorities.
+- Else score_i = p_i / (slack n_i) if i can be met, -p_i / (time left on all) if not: n_i in the order of
+  scores while there are cores, the last one what is left, those that cannot be met none; what is spare goes
+  by positive scores.
+- If none can be met, the cores are divided by |score|.
+
+An allocation takes effect when every request is at its next tile.
 
 Port: cores are subarrays, layers are split over them, and a request changes its cores at the end of its
 layer, not when all are at the end of one: a layer on one core takes far longer than a tile. Another
