@@ -18,11 +18,13 @@ from time import perf_counter
 
 import onnxruntime
 
+from headway.core.device import Device
 from headway.live.cache import ProfileCache
 from headway.live.overheads import measure_isolation, measure_overheads
 from headway.live.processors import available, machine
 from headway.live.profiler import take_in
 from headway.models import zoo
+from headway.wiring.overheads import measure_request_s
 
 
 def main() -> None:
@@ -33,6 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     processors = available()
     lanes = [(processor,) for processor in processors]
+    device = Device.of_lanes("lanes", len(lanes), 1, "")
     found: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:
@@ -41,6 +44,7 @@ def main() -> None:
     for _ in range(options.repeats):
         overheads = measure_overheads(lanes)
         note("dispatch, warm and without deciding, us", 1e6 * overheads.dispatch_s)
+        note("a request of nothing through the driver, us", 1e6 * measure_request_s(device, lanes))
         note("switch to another model, us", 1e6 * overheads.switch_s)
         note("overlap loss w of two lanes", overheads.overlap_w)
         isolation = measure_isolation(lanes)
