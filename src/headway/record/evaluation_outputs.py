@@ -52,14 +52,15 @@ def standings(evaluation: Evaluation) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
-        title=f"Policies over {len(evaluation.complete)} cells and {len(evaluation.seeds)} seeds",
+        title=f"Policies over {_count(len(evaluation.complete), 'cell')}"
+        f" and {_count(len(evaluation.seeds), 'seed')}",
         caption="means over cells; ± is half a 95 % interval over seeds; behind: to the first, seeds paired;"
         " gap: to the clairvoyant bound",
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("policy", overflow="ellipsis", no_wrap=True, min_width=12)
-    for name in ("on time", "behind", "gap", "rank", "≤1 pp", "ANTT", "fairness"):
+    for name in ("on time", "behind", "gap", "rank", "≤1 pp", "ANTT"):
         table.add_column(name, justify="right", no_wrap=True)
     for standing in evaluation.standings:
         table.add_row(
@@ -70,7 +71,6 @@ def standings(evaluation: Evaluation) -> Table:
             number(standing.rank),
             str(standing.close),
             number(None if standing.antt is None else standing.antt.mean),
-            number(None if standing.fairness is None else standing.fairness.mean),
         )
     return table
 
@@ -111,6 +111,10 @@ def cells(evaluation: Evaluation, coordinates: Sequence[str]) -> Table:
             percent(evaluation.bound(cell)),
         )
     return table
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _share(found: Interval | None, unit: str) -> str:
