@@ -79,7 +79,7 @@ def runs(graph, device, modes=KINDS):
     return found
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_more_is_never_slower_nor_more_traffic_nor_impossible(data, network, device):
     graph = data.draw(graphs(network))
@@ -95,7 +95,7 @@ def test_more_is_never_slower_nor_more_traffic_nor_impossible(data, network, dev
         assert after[key][1] <= dram_bytes, key
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(data=st.data())
 def test_neither_are_more_units_or_memory_in_a_described_core(data, network):
     graph = data.draw(graphs(network))
@@ -119,7 +119,7 @@ def test_without_a_memory_limit_no_stack_is_faster_on_one_core(data, network, de
             assert seconds >= serial * (1 - 1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_work_and_bytes_are_conserved_in_any_band_height(data, network, device):
     graph = data.draw(graphs(network))
