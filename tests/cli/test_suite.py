@@ -50,7 +50,7 @@ def test_files_of_a_suite_are_found_from_the_scenario(tmp_path: Path) -> None:
 
 
 def test_what_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("write", "small", "light_moca9_load0.7") == 2
-    assert "(did you mean 'light_moca8_load0.7'?)" in capsys.readouterr().err
+    assert run("write", "small", "light_moca9_load0.9") == 2
+    assert "(did you mean 'light_moca8_load0.9'?)" in capsys.readouterr().err
     assert run("cells", "large") == 2
     assert "no suite named 'large'" in capsys.readouterr().err
