@@ -99,17 +99,16 @@ def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -
     best: tuple[float, Segment, float] | None = None
     for parts, shared_bytes in ways:
         compute, dram, sram, energy = 0.0, 0.0, 0.0, 0.0
+        priced: dict[int, tuple[float, float, float, float, float]] = {}  # cores of a kind have equal parts
         for part, kind in zip(parts, kinds, strict=True):
-            core = model.cores[kind]
-            one = np.ones(1, dtype=np.int64)
-            compute = max(compute, float(part.band_cycles(core, one)[0]) / core.clock_hz)
-            compute = max(compute, float(shared_s(part, core, device.operand_bytes)[0]))
-            traffic = layer_traffic(part, core, device.operand_bytes)
-            dram += float(traffic.dram[0])
-            sram = max(sram, float(traffic.sram[0]))
-            work = float(part.macs[0] + part.vector_ops[0])
-            energy += model.core_energy_pj(work, float(part.array_pj(core, device.operand_bytes)[0]), kind)
-            energy += float(shared_pj(part, core, device.operand_bytes)[0])
+            if kind not in priced:
+                priced[kind] = _part(model, part, kind)
+            part_s, part_dram, part_sram, core_pj, memory_pj = priced[kind]
+            compute = max(compute, part_s)
+            dram += part_dram
+            sram = max(sram, part_sram)
+            energy += core_pj
+            energy += memory_pj
         link = shared_bytes * (len(kinds) - 1)
         dram -= link  # every part counted what is shared; all but the first get it over the link
         compute = max(compute, shared_bytes / device.link.bandwidth_bytes_s)  # to all of them at once
@@ -132,6 +131,21 @@ def _split(model: Model, block: int, kinds: tuple[int, ...], dispatched: bool) -
             best = (time, segment, sram)
     assert best is not None
     return best[1], best[2]
+
+
+def _part(model: Model, part: Shapes, kind: int) -> tuple[float, float, float, float, float]:
+    """One core's part of a layer: seconds of compute, DRAM bytes, SRAM, energy in the core and beyond."""
+    core, operand_bytes = model.cores[kind], model.device.operand_bytes
+    cycles = float(part.band_cycles(core, np.ones(1, dtype=np.int64))[0])
+    traffic = layer_traffic(part, core, operand_bytes)
+    work = float(part.macs[0] + part.vector_ops[0])
+    return (
+        max(cycles / core.clock_hz, float(shared_s(part, core, operand_bytes)[0])),
+        float(traffic.dram[0]),
+        float(traffic.sram[0]),
+        model.core_energy_pj(work, float(part.array_pj(core, operand_bytes)[0]), kind),
+        float(shared_pj(part, core, operand_bytes)[0]),
+    )
 
 
 def _by_channels(shapes: Shapes, shares: list[float]) -> tuple[list[Shapes], float]:
