@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from headway.core.block import Mode
 from headway.core.request import State
 from headway.policies import make
-from headway.policies.lucas_menu import LEVELS_PER_OCTAVE, Allowed, Menu, at_level, level_of
+from headway.policies.lucas_menu import LEVELS_PER_OCTAVE, Menu, at_level, level_of
 from headway.policies.lucas_order import AGEING, Late, Place
+from headway.policies.lucas_runs import Allowed
 from headway.testing import ToyTable, play, toy_device, toy_request
 
 MS = 1e-3
@@ -36,26 +37,30 @@ def menu_of(seed, blocks=6):
     return table, Menu(table, BANDWIDTH, Allowed())
 
 
-def brute_force_rest_s(table, menu, block, share):
-    """The least time to the end, by trying every sequence of runs on one core each."""
+def brute_force_rest_s(table, menu, block, share, kinds):
+    """The least time to the end, by trying every sequence of runs on one core of those kinds each."""
     if block == table.blocks:
         return 0.0
-    return min(o.seconds(share) + brute_force_rest_s(table, menu, o.end, share) for o in menu.singles(block))
+    return min(
+        o.seconds(share) + brute_force_rest_s(table, menu, o.end, share, kinds)
+        for o in menu.singles(block)
+        if o.kinds[0] in kinds
+    )
 
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6), level=st.integers(0, 12))
-def test_excess_is_time_beyond_the_fastest_sequence(seed, level):
+def test_excess_is_time_beyond_the_fastest_sequence_if_it_goes_on_on_that_kind(seed, level):
     table, menu = menu_of(seed)
     share = at_level(level, BANDWIDTH)
     prices = menu.prices(level)
     for block in range(table.blocks):
-        best = brute_force_rest_s(table, menu, block, share)
+        best = min(brute_force_rest_s(table, menu, block, share, {kind}) for kind in range(2))
         for option in menu.singles(block):
-            after = brute_force_rest_s(table, menu, option.end, share)
+            after = brute_force_rest_s(table, menu, option.end, share, set(option.kinds))
             excess_s = option.seconds(share) + after - best
             assert prices.priced(option).excess_s == pytest.approx(excess_s, abs=1e-12)
-    assert menu.remaining_s[0] == pytest.approx(brute_force_rest_s(table, menu, 0, BANDWIDTH))
+    assert menu.remaining_s[0] == pytest.approx(brute_force_rest_s(table, menu, 0, BANDWIDTH, {0, 1}))
 
 
 @settings(deadline=None, max_examples=60)

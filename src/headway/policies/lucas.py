@@ -19,9 +19,10 @@ from headway.core.protocols import Capability, CostTable, View
 from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.policies.base import Policy
-from headway.policies.lucas_menu import Allowed, Menu
+from headway.policies.lucas_menu import Menu
 from headway.policies.lucas_order import Late, Place, by_virtual_deadline, first_from
 from headway.policies.lucas_pricing import Pressure, Regards, cheapest
+from headway.policies.lucas_runs import Allowed
 from headway.policies.registry import policy
 
 JOBS_CONSIDERED = 8

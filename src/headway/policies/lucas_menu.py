@@ -12,27 +12,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headway.core.block import Mode, Option
 from headway.core.protocols import CostTable
-
-SERIAL_LENGTHS = (1, 2, 4, 8)
-"""How many layers a layer-by-layer run may take at once: up to as many as the longest fused stack."""
+from headway.policies.lucas_runs import Allowed, Runs, multis, saves, singles
 
 GAMMA = 1.5
 """Area guard: a run on one core may take this many times the plain core-time."""
-
-WORTHWHILE = 0.95
-"""Fusion must move less than this share of the plain run's bytes."""
-
-FIXED_BANDS = 8
-"""Bands of every stack and pipeline where the best number of them is not looked for."""
 
 LEVELS_PER_OCTAVE = 4
 """Bandwidths that prices are kept for, between two powers of two: within 9 % of the true one."""
@@ -43,10 +33,10 @@ _LEAST_S = 1e-15  # for layers that take no time at all
 class Priced(NamedTuple):
     """A run, and what choosing it costs at some bandwidth, in seconds.
 
-    `excess_s` is how much later than with the fastest sequence of runs the request is done if it goes on by
-    that sequence afterwards. `traffic_s` is what its traffic and its cores hold up (bytes at full bandwidth x
-    cores / 2), likewise beside that sequence. `step_s` is how long it may take to the next safe point,
-    `seconds` what it takes, and `per_ref` that per second of Ref.
+    `excess_s` is how much later than by the fastest sequence of runs on one core the request is done if it
+    goes on afterwards by the fastest sequence on a core of this kind. `traffic_s` is what its traffic and its
+    cores hold up (bytes at full bandwidth x cores / 2), likewise beside that sequence. `step_s` is how long
+    it may take to the next safe point, `seconds` what it takes, and `per_ref` that per second of Ref.
     """
 
     excess_s: float
@@ -74,15 +64,6 @@ class Offers(NamedTuple):
     free: tuple[Priced, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """Which runs there are at all: single-core fusion, pipelines, and whether in their best bands."""
-
-    fuse: bool = True
-    pipeline: bool = True
-    best_bands: bool = True
-
-
 class Menu:
     """The runs of one model on one device, by the block they start at. Filled as it is asked."""
 
@@ -92,10 +73,10 @@ class Menu:
         self._table = ref(table)  # menus are kept for as long as their tables are, and no longer
         self._bandwidth = bandwidth_bytes_s
         self._allowed = allowed
-        self._singles = _Runs([_singles(table, block, allowed) for block in range(table.blocks)])
+        self._singles = Runs([singles(table, block, allowed) for block in range(table.blocks)])
         self.remaining_s = self._least((self._singles,))
         """By block, optimistic seconds of work left: the fastest sequence of runs on one core each."""
-        self._multis: _Runs | None = None
+        self._multis: Runs | None = None
         self._fastest_s: list[float] = []
         self._prices: dict[int, Prices] = {}
         self._on_kind_s: dict[int, list[float]] = {}
@@ -139,18 +120,18 @@ class Menu:
             known = self._prices[level] = Prices(self, self._singles, share, self._bandwidth)
         return known
 
-    def _several(self) -> _Runs:
+    def _several(self) -> Runs:
         if self._multis is None:
             blocks = range(self.blocks)
-            self._multis = _Runs(
+            self._multis = Runs(
                 [
-                    _multis(self.table, block, self._allowed) if self._allowed.pipeline else ()
+                    multis(self.table, block, self._allowed) if self._allowed.pipeline else ()
                     for block in blocks
                 ]
             )
         return self._multis
 
-    def _least(self, runs: Sequence[_Runs]) -> list[float]:
+    def _least(self, runs: Sequence[Runs]) -> list[float]:
         """By block the least seconds to the end, by dynamic programming over all runs."""
         least = [0.0] * (self.blocks + 1)
         seconds = [each.seconds(self._bandwidth).tolist() for each in runs]
@@ -167,7 +148,7 @@ class Menu:
 class Prices:
     """What the runs of a menu cost if each gets `share` bytes per second."""
 
-    def __init__(self, menu: Menu, singles: _Runs, share: float, bandwidth_bytes_s: float) -> None:
+    def __init__(self, menu: Menu, runs: Runs, share: float, bandwidth_bytes_s: float) -> None:
         table = menu.table
         serial = [[(o.fixed_s, o.compute_s, o.dram_bytes) for o in row] for row in table.serial]
         fixed, compute, dram = np.moveaxis(np.array(serial), 2, 0)
@@ -176,29 +157,34 @@ class Prices:
         warm = (fixed + np.maximum(compute, (dram - kept) / share)).min(axis=1)
         self.share = share
         self._menu = menu
-        self._singles = singles
+        self._singles = runs
         self._bandwidth = bandwidth_bytes_s
         self._cold_s: list[float] = cold.tolist()
         self._warm_sum_s: list[float] = [0.0, *np.cumsum(warm).tolist()]
-        self._rest_s, self._rest_traffic_s = self._fastest()
+        self._rest = [self._fastest(kind) for kind in range(len(table.kinds))]
         self._offers: dict[tuple[int, int], Offers] = {}
         self._kept: dict[tuple[int, int, float], tuple[Priced, ...]] = {}
         self._groups: dict[int, tuple[Group, ...]] = {}
 
-    def _fastest(self) -> tuple[list[float], list[float]]:
-        """By block, the seconds of the fastest sequence of runs to the end, and of its traffic."""
+    def _fastest(self, kind: int) -> _Rest:
+        """The fastest sequence of runs on one core of a kind, by dynamic programming.
+
+        A request that changes kinds layer by layer looks fast on paper, but waits for a core at every change.
+        """
         runs, blocks = self._singles, self._menu.blocks
-        seconds = runs.seconds(self.share).tolist()
+        options, seconds = runs.options, runs.seconds(self.share).tolist()
         rest_s, traffic_s = [0.0] * (blocks + 1), [0.0] * (blocks + 1)
         for block in reversed(range(blocks)):
-            ways = [
-                (seconds[at] + rest_s[runs.options[at].end], at)
-                for at in range(runs.begin[block], runs.begin[block + 1])
-            ]
-            rest_s[block], at = min(ways)
-            option = runs.options[at]
+            rest_s[block], at = min(
+                [
+                    (seconds[at] + rest_s[options[at].end], at)
+                    for at in range(runs.begin[block], runs.begin[block + 1])
+                    if options[at].kinds[0] == kind
+                ]
+            )
+            option = options[at]
             traffic_s[block] = option.dram_bytes / self._bandwidth / 2.0 + traffic_s[option.end]
-        return rest_s, traffic_s
+        return _Rest(rest_s, traffic_s)
 
     def ref_s(self, first: int, end: int) -> float:
         """Ref: seconds that blocks first to end would take now plainly."""
@@ -212,10 +198,12 @@ class Prices:
             option.compute_s * left, (option.dram_bytes * left + extra_bytes) / self.share
         )
         first, end = option.first, option.end
-        rest_s, traffic_s = self._rest_s, self._rest_traffic_s
+        rest = min([self._rest[kind] for kind in option.kinds], key=lambda rest: rest.seconds[end])
+        best = min(self._rest, key=lambda rest: rest.seconds[first])
+        traffic_s = option.dram_bytes / self._bandwidth * width / 2.0
         return Priced(
-            round(seconds + rest_s[end] - rest_s[first], 15),
-            option.dram_bytes / self._bandwidth * width / 2.0 + traffic_s[end] - traffic_s[first],
+            round(seconds + rest.seconds[end] - best.seconds[first], 15),
+            traffic_s + rest.traffic_s[end] - best.traffic_s[first],
             seconds / option.steps + option.drain_s,
             seconds,
             seconds / self.ref_s(first, end),
@@ -254,7 +242,7 @@ class Prices:
             found = []
             for kinds, options in sorted(by_cores.items(), key=lambda item: (len(item[0]), item[0])):
                 runs = self._of(options)
-                saving = _undominated([run for run in runs if _saves(run.option)])
+                saving = _undominated([run for run in runs if saves(run.option)])
                 needed = tuple(sorted(Counter(kinds).items()))
                 found.append(Group(needed, len(kinds), saving, _undominated(runs)))
             known = self._groups[block] = tuple(found)
@@ -264,19 +252,12 @@ class Prices:
         return [self.priced(option) for option in sorted(options, key=lambda option: option.end)]
 
 
-class _Runs:
-    """Options by the block they start at: those of block b are options[begin[b] : begin[b + 1]]."""
+class _Rest(NamedTuple):
+    """By block, the seconds of a sequence of runs from there to the end, and those that its traffic takes at
+    full bandwidth, halved as in Priced."""
 
-    def __init__(self, by_block: Sequence[Sequence[Option]]) -> None:
-        self.options = [option for options in by_block for option in options]
-        self.begin = [0, *np.cumsum([len(options) for options in by_block], dtype=np.int64).tolist()]
-
-    def of_block(self, block: int) -> Sequence[Option]:
-        return self.options[self.begin[block] : self.begin[block + 1]]
-
-    def seconds(self, bandwidth_bytes_s: float) -> NDArray[np.float64]:
-        """Latency of each with that much bandwidth."""
-        return np.array([option.seconds(bandwidth_bytes_s) for option in self.options])
+    seconds: list[float]
+    traffic_s: list[float]
 
 
 def at_level(level: int, bandwidth_bytes_s: float) -> float:
@@ -289,51 +270,6 @@ def level_of(share_bytes_s: float, bandwidth_bytes_s: float) -> int:
     if share_bytes_s >= bandwidth_bytes_s:
         return 0
     return round(LEVELS_PER_OCTAVE * math.log2(bandwidth_bytes_s / share_bytes_s))
-
-
-def _singles(table: CostTable, block: int, allowed: Allowed) -> list[Option]:
-    found = [
-        table.option(Mode.SERIAL, block, block + length, (kind,))
-        for length in SERIAL_LENGTHS
-        if block + length <= table.blocks
-        for kind in range(len(table.kinds))
-    ]
-    if allowed.fuse:
-        stacks = table.stacks(block)
-        found.extend(stack for stack in _banded(table, stacks, allowed) if _saves(stack))
-    return found
-
-
-def _multis(table: CostTable, block: int, allowed: Allowed) -> list[Option]:
-    return _banded(table, table.pipelines(block), allowed)
-
-
-def _banded(table: CostTable, options: Sequence[Option], allowed: Allowed) -> list[Option]:
-    """Stacks in their best bands, or those of them that fit in a fixed number of bands."""
-    if allowed.best_bands:
-        return list(options)
-    found = []
-    for option in options:
-        rows = option.steps * (option.band_rows or 1)
-        try:
-            found.append(
-                table.option(
-                    option.mode,
-                    option.first,
-                    option.end,
-                    option.kinds,
-                    option.cuts,
-                    -(-rows // FIXED_BANDS),
-                )
-            )
-        except ValueError:
-            continue  # it does not fit in so few bands
-    return found
-
-
-def _saves(option: Option) -> bool:
-    """Whether fusing moves so much less that it is worth considering."""
-    return option.dram_bytes < WORTHWHILE * option.serial_dram_bytes
 
 
 def _undominated(runs: Sequence[Priced]) -> tuple[Priced, ...]:
