@@ -478,6 +478,34 @@ def convolutions_in_a_blocked_layout() -> onnx.ModelProto:
     return model(nodes, [info("x", [1, 3, 16, 16])], [info("y", [1, 10])], weights)
 
 
+@hard_graph
+def maps_as_outputs() -> onnx.ModelProto:
+    """What a scikit-learn classifier becomes: probabilities as a sequence of maps from class to number."""
+    nodes = [
+        node("Gemm", ["x", "w"], ["a"]),
+        node("Softmax", ["a"], ["b"]),
+        node("ZipMap", ["b"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[3, 5, 7]),
+    ]
+    of_maps = helper.make_sequence_type_proto(
+        helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, None))
+    )
+    outputs = [onnx.ValueInfoProto(name="y", type=of_maps)]
+    return model(nodes, [info("x", [2, 4])], outputs, [weight("w", 4, 3)], domains=[("ai.onnx.ml", 3)])
+
+
+def branches_for_different_sizes() -> onnx.ModelProto:
+    """A speech detector for two sampling rates: with its size fixed, the branch for the other is wrong."""
+    short = helper.make_graph([node("MatMul", ["h", "w"], ["s"])], "short", [], [info("s", None)])
+    any_size = helper.make_graph([node("ReduceSum", ["h"], ["l"])], "any size", [], [info("l", None)])
+    nodes = [
+        node("Relu", ["x"], ["h"]),
+        node("If", ["c"], ["o"], then_branch=any_size, else_branch=short),
+        node("Tanh", ["o"], ["y"]),
+    ]
+    inputs = [info("x", [1, "n"]), info("c", [], BOOL)]
+    return model(nodes, inputs, [info("y", None)], [weight("w", 4, 3)])
+
+
 def chain_of(count: int, width: int = 4) -> onnx.ModelProto:
     nodes = [node("Tanh", [f"t{i}"], [f"t{i + 1}"]) for i in range(count)]
     return model(nodes, [info("t0", [1, width])], [info(f"t{count}", [1, width])])

@@ -82,6 +82,18 @@ def test_named_sizes_are_fixed_and_their_boundaries_bound() -> None:
         prepare(cuttable.sizes_computed_from_sizes(), dims={"sequence": 4})
 
 
+@pytest.mark.parametrize("optimise", [True, False], ids=["optimised", "original"])
+@pytest.mark.parametrize(("size", "open_sizes"), [(4, False), (5, True)])
+def test_sizes_stay_open_where_a_branch_not_taken_forbids_to_fix_them(
+    size: int, open_sizes: bool, optimise: bool
+) -> None:
+    inputs = {"x": np.ones((1, size), dtype=np.float32), "c": np.array(True)}
+    model = cuttable.branches_for_different_sizes()
+    prepared = prepare(model, dims={"n": size}, optimise=optimise, sample=inputs)
+    assert any("sizes stay open" in note for note in prepared.notes) is open_sizes
+    assert recompose(split(prepared, [1, 2]), inputs).bit_equal
+
+
 def test_operator_without_a_kernel_is_refused_with_its_domain() -> None:
     unknown = cuttable.model(
         [cuttable.node("Relu", ["x"], ["a"]), cuttable.node("Inverse2", ["a"], ["y"], domain="my_ops")],

@@ -127,12 +127,19 @@ def prepare(
         for name, tensor in binding.inputs.items()
         if tensor.shape is not None
     }
-    whole = whole_model(file, workspace, shapes if dims is not None else {})
     notes: list[str] = []
-    made = _optimised(whole, workspace, file, notes) if optimise else None
-    optimised = made is not None
-    if made is None:
-        made = _as_it_is(file, workspace, shapes if dims is not None else {})
+    fixed = shapes if dims is not None else {}
+    try:
+        whole, made, optimised = _made(file, workspace, fixed, notes, optimise=optimise)
+    except HeadwayError as refusal:
+        # Fixed sizes are looked at in branches, too, that no request with such sizes ever takes.
+        if not fixed:
+            raise
+        try:
+            whole, made, optimised = _made(file, workspace, {}, notes, optimise=optimise)
+        except HeadwayError:
+            raise refusal from None
+        notes.append(f"sizes stay open, since it is refused with fixed ones: {refusal}")
     if dims is not None:
         notes += binding.warnings
     graph, types, session = made
@@ -163,6 +170,22 @@ def prepare(
 
 
 _Made = tuple[OrderedGraph, dict[str, ValueType], Any]
+
+
+def _made(
+    file: ModelFile,
+    workspace: Workspace,
+    shapes: Mapping[str, tuple[int, ...]],
+    notes: list[str],
+    *,
+    optimise: bool,
+) -> tuple[WholeModel, _Made, bool]:
+    """The whole model with these sizes, the graph to cut, and whether that is the optimised one."""
+    whole = whole_model(file, workspace, shapes)
+    made = _optimised(whole, workspace, file, notes) if optimise else None
+    if shapes and not optimise:
+        whole.open()  # raises if it is refused; its blocks might be only when they are opened
+    return whole, made or _as_it_is(file, workspace, shapes), made is not None
 
 
 def _optimised(whole: WholeModel, workspace: Workspace, file: ModelFile, notes: list[str]) -> _Made | None:

@@ -94,6 +94,10 @@ def _difference(expected: Any, found: Any, tolerance: float) -> tuple[float, boo
 
     if expected is None or found is None:
         return (0.0, True) if expected is found else (np.inf, False)
+    if isinstance(expected, dict):
+        if not isinstance(found, dict) or list(expected) != list(found):
+            return np.inf, False
+        expected, found = list(expected.values()), list(found.values())
     if isinstance(expected, list):
         if not isinstance(found, list) or len(expected) != len(found):
             return np.inf, False

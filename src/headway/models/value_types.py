@@ -108,4 +108,9 @@ def _proto(text: str, dims: tuple[int | None, ...] | None) -> TypeProto:
         return helper.make_sequence_type_proto(_proto(inner, None))
     if outer == "optional":
         return helper.make_optional_type_proto(_proto(inner, None))
+    if outer == "map":
+        key, _, value = inner.partition(",")
+        return helper.make_map_type_proto(dtype_number(key), _proto(value, None))
+    if outer == "sparse_tensor":
+        return helper.make_sparse_tensor_type_proto(dtype_number(_ELEMENT_NAMES.get(inner, inner)), dims)
     return helper.make_tensor_type_proto(dtype_number(_ELEMENT_NAMES.get(inner, inner)), dims)
