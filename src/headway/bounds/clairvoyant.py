@@ -18,8 +18,8 @@ factors must be those of the run. Noise-free factors would not do: where truth i
 more. Requests that are not counted (warm-up) are left out, as if they took nothing.
 
 The ways of running are those that the cost table offers (`headway.bounds.ways`). A policy that asks for stage
-cuts or band heights of its own may find one that is cheaper than the listed ones; no policy here does better
-than the bound by it, but nothing proves it.
+cuts or band heights of its own may find one that is cheaper than all of those, most of all on cores with so
+little SRAM that a stack fits only in more bands than a table has; the bound does not cover it.
 """
 
 from __future__ import annotations
