@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from collections.abc import Mapping
@@ -110,6 +109,4 @@ class Child:
 
 def main() -> None:
     """Serve the pipe whose descriptor is the program's argument."""
-    # Ctrl-C goes to all processes of a terminal; the driver decides what it means for runs.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Child(Connection(int(sys.argv[1]))).serve()

@@ -197,6 +197,7 @@ class ProcessExecutor:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
+                start_new_session=True,  # or Ctrl-C would reach it, too; the driver decides what that means
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
         finally:
