@@ -135,3 +135,13 @@ def test_best_effort_waits_behind_those_with_an_sla():
     loose.strict = False
     log = play(make("lucas"), device, tables, [loose, strict])
     assert [row.request for row in log.of("reply")] == [1, 0]
+
+
+def test_a_request_that_is_dropped_in_the_same_answer_is_not_launched():
+    # At 4 ms both cores come free. Request 2 (2 ms, due at 3.5 ms) is dropped then, request 3 launched, and
+    # nothing is left for the other core.
+    tables = {"long": ([(4 * MS, 0.0)], {}), "short": ([(2 * MS, 0.0)], {})}
+    requests = [("long", 0, 90), ("long", 0, 90), ("short", 1, 2.5), ("short", 1, 90)]
+    log = play(make("lucas:drop"), *scene(*requests, cores=2, **tables))
+    outcomes = {row.request: row.outcome for row in log.of("reply")}
+    assert outcomes == {0: "done", 1: "done", 2: "dropped", 3: "done"}

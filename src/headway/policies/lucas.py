@@ -138,11 +138,14 @@ class Lucas(Policy):
             ]
         savable.sort(key=by_virtual_deadline)
         self._late.forget(len(view.ready))
+        past = view.ready[:at]
         first = self._late.aged(now)
-        if first in savable:
+        if first in savable or first not in past:
             first = None
         if len(savable) < most:
             late = self._late.shortest(most, now)
+            if not set(past).issuperset(late):  # some are being dropped in this very answer
+                late = sorted(past, key=_remaining_s)[:most]
             savable += [request for request in late if request is not first and request not in savable]
         return savable if first is None else [first, *savable]
 
@@ -234,6 +237,10 @@ class Lucas(Policy):
             if stopping_s + least_s <= time_left_s and spare_s - least_s > best_spare_s:
                 best, best_spare_s = victim, spare_s - least_s
         return best
+
+
+def _remaining_s(request: Request) -> float:
+    return request.key[1]
 
 
 class _Victim(NamedTuple):
