@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.policies import registry
+
 SUITE = """\
 name: tiny
 models:
@@ -34,6 +36,12 @@ tenants:
     sla: {isolated: 12, percentile: 90}
     arrivals: {process: poisson, rate: 10000 /s}
 """
+
+
+@pytest.fixture(autouse=True)
+def no_policy_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Policies that a test registers are gone after it: tests of all policies must not meet them."""
+    monkeypatch.setattr(registry, "_POLICIES", dict(registry._POLICIES))
 
 
 @pytest.fixture

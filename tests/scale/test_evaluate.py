@@ -16,8 +16,6 @@ import pytest
 
 from headway.config import load_suite
 from headway.core.errors import HeadwayError
-from headway.policies import policy
-from headway.policies.base import Policy
 from headway.record.evaluation import Row
 from headway.record.evaluation_outputs import write_evaluation
 from headway.scale.evaluate import Backend, evaluate
@@ -158,16 +156,9 @@ def test_a_line_that_was_cut_off_is_run_again(suite_file: Path, tmp_path: Path) 
     assert [shown(row) for row in again] == [shown(row) for row in first]
 
 
-@policy("breaks-in-test")
-class Breaks(Policy):
-    """Fails at its first decision."""
-
-    def decide(self, view: object) -> list[object]:
-        raise RuntimeError("on purpose")
-
-
 def test_a_failing_policy_loses_no_other_run(suite_file: Path, tmp_path: Path) -> None:
-    tasks = tasks_from(suite_file, ["breaks-in-test", "fcfs"])[:1]
+    PolicyFile("breaks.py", BREAKS).register()
+    tasks = tasks_from(suite_file, ["breaks", "fcfs"])[:1]
     rows = evaluate(tasks, tmp_path, Backend())
     assert [row["failed"] for row in rows] == [True, False]
     assert "on purpose" in rows[0]["cause"]
