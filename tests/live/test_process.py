@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,8 +20,9 @@ from headway.core.errors import HeadwayError
 from headway.core.messages import Arrive, Cancel, Failed, SafePoint
 from headway.core.run import How, Run
 from headway.live.clock import WallClock
+from headway.live.executors.makers import NullLanes, OnnxRuntimeLanes
 from headway.live.executors.onnxruntime import ReplayInputs
-from headway.live.executors.process import MOST_FAILED_STARTS, NullLanes, OnnxRuntimeLanes, ProcessExecutor
+from headway.live.executors.process import MOST_FAILED_STARTS, ProcessExecutor
 from headway.live.executors.tensors import TensorReader, TensorWriter
 from headway.live.processors import available
 from headway.models import zoo
@@ -183,6 +186,25 @@ def test_nothing_is_left_behind() -> None:
     executor.close()
     assert not folder.exists()
     assert process.returncode == 0
+
+
+_KILLED = """
+import os, signal
+from headway.live.executors.makers import NullLanes
+from headway.live.executors.process import ProcessExecutor
+executor = ProcessExecutor(NullLanes({"m": (0.0,)}, [[0]]))
+print(executor._folder.name, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_is_left_behind_by_one_that_is_killed() -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED], capture_output=True, text=True, check=False)
+    folder = Path(done.stdout.strip())
+    deadline = time.monotonic() + 30.0
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not folder.exists()
 
 
 def test_ctrl_c_does_not_reach_it(executor: ProcessExecutor) -> None:

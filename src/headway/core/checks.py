@@ -197,7 +197,8 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
     is not ready, blocks that do not go on where it stands, a core that is busy or named twice, a mode the
     policy does not declare, or a run that does not fit.
     """
-    _check_types(decision)
+    if not _has_types(decision):
+        _say_type(decision)
     if len(decision.requests) != 1:
         raise BadDecision(
             f"dispatches {len(decision.requests)} requests at once; this device takes one per run"
@@ -239,7 +240,18 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
     return request, option
 
 
-def _check_types(decision: Dispatch) -> None:
+def _has_types(decision: Dispatch) -> bool:
+    return (
+        _tuple_of(decision.requests, Request)
+        and isinstance(decision.blocks, range)
+        and _tuple_of(decision.cores, Core)
+        and isinstance(decision.mode, Mode)
+        and _tuple_of(decision.cuts, int)
+        and isinstance(decision.band_rows, (int, NoneType))
+    )
+
+
+def _say_type(decision: Dispatch) -> None:
     fields = (
         ("requests", "a tuple of Request", _tuple_of(decision.requests, Request)),
         ("blocks", "a range", isinstance(decision.blocks, range)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
 
@@ -59,7 +60,14 @@ class LaneTable:
         self.kept_bytes: Sequence[Sequence[float]] = [[0.0] for _ in every]
         self.unwritten_bytes: Sequence[Sequence[float]] = [[0.0] for _ in every]
         self.option = lru_cache(maxsize=None)(self._option)
-        self.segments = lru_cache(maxsize=None)(self._segments)
+        self._segments = {
+            lanes: tuple(Segment(at, at + 1, 0.0, block_s, 0.0) for at, block_s in enumerate(seconds))
+            for lanes, seconds in self._block_s.items()
+        }
+        self._first_segments = {
+            lanes: tuple(replace(segment, fixed_s=self._fixed_s(at)) for at, segment in enumerate(segments))
+            for lanes, segments in self._segments.items()
+        }
 
     @property
     def isolated_s(self) -> float:
@@ -121,16 +129,7 @@ class LaneTable:
             serial_dram_bytes=0.0,
         )
 
-    def _segments(self, option: Option) -> Sequence[Segment]:
+    def segments(self, option: Option) -> Sequence[Segment]:
         """One for each block: its end is a safe point."""
-        block_s = self._block_s[len(option.kinds)]
-        return tuple(
-            Segment(
-                first_block=block,
-                end_block=block + 1,
-                fixed_s=self._fixed_s(block) if block == option.first else 0.0,
-                compute_s=block_s[block],
-                dram_bytes=0.0,
-            )
-            for block in range(option.first, option.end)
-        )
+        lanes, first = len(option.kinds), option.first
+        return (self._first_segments[lanes][first], *self._segments[lanes][first + 1 : option.end])

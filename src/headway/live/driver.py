@@ -7,17 +7,12 @@ arrivals before ticks.
 
 from __future__ import annotations
 
-import gc
-import signal
-import sys
-import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from heapq import heappop, heappush
 from time import thread_time
-from typing import Any, Final
+from typing import Final
 
 from headway.core.engine import Engine
 from headway.core.messages import (
@@ -37,13 +32,12 @@ from headway.core.protocols import Executor, Skip, Source
 from headway.core.request import Request, State
 from headway.core.run import How, Outcome
 from headway.live.clock import LiveClock
-from headway.live.log_writer import LogWriter
+from headway.live.log_writer import logging_behind
+from headway.live.process_state import interruptible, undisturbed
 from headway.live.report import LiveReport
 
 QUEUE_LIMIT: Final = 1000
 MOST_IDLE_WAKES: Final = 10_000
-SWITCH_INTERVAL_S: Final = 0.5e-3
-"""How long a thread may keep the interpreter while the driver waits for it; Python's own 5 ms is a block."""
 
 
 class LiveDriver:
@@ -83,7 +77,6 @@ class LiveDriver:
         self._requests = 0
         self._rejected = 0
         self._lag_s = array("d")
-        self._scheduler_cpu_s = 0.0
 
     def run(self) -> LiveReport:
         """Run to the end, close nothing, and say how it went.
@@ -91,7 +84,7 @@ class LiveDriver:
         The engine's times are seconds from the call. The executor must be prepared.
         """
         engine, clock = self.engine, self._clock
-        with _interruptible(self._on_signal), _undisturbed(), _logging_behind(engine) as log:
+        with interruptible(self._on_signal), undisturbed(), logging_behind(engine) as log:
             clock.start()
             self._executor.connect(self._hear, clock)
             cpu_before_s = thread_time()
@@ -114,7 +107,6 @@ class LiveDriver:
                 faults=engine.faults.count,
                 last_faults=tuple(engine.faults.last),
                 interrupted=self._interrupts > 0,
-                scheduler_cpu_s=self._scheduler_cpu_s,
                 driver_cpu_s=cpu_s,
                 log_cpu_s=log.cpu_s,
                 send_lag_s=self._lag_s,
@@ -140,7 +132,6 @@ class LiveDriver:
             raise KeyboardInterrupt
 
     def _step(self, posted: Sequence[Event]) -> None:
-        cpu_before_s = thread_time()
         now = self._clock.now()
         events: list[Event] = [event for event in posted if self._is_current(event)]
         if self._interrupts > self._interrupts_heeded:
@@ -155,7 +146,6 @@ class LiveDriver:
             self._carry_out(commands, now)
             self._count_idle_wake(events, commands)
         self._look_ahead()
-        self._scheduler_cpu_s += thread_time() - cpu_before_s
 
     def _is_current(self, event: Event) -> bool:
         """Whether the engine can still do something with it: clients and ends of runs may cross."""
@@ -208,8 +198,10 @@ class LiveDriver:
         return True
 
     def _next_due_s(self) -> float | None:
-        times = [entries[0] for entries in (self._wakes, [due[0] for due in self._due[:1]]) if entries]
-        return min(times, default=None)
+        if not self._due:
+            return self._wakes[0] if self._wakes else None
+        due_s = self._due[0][0]
+        return min(due_s, self._wakes[0]) if self._wakes else due_s
 
     # --- commands ----------------------------------------------------------------------------------
 
@@ -256,10 +248,14 @@ class LiveDriver:
 
     def _count_idle_wake(self, events: Sequence[Event], commands: Sequence[Command]) -> None:
         """A policy that only has itself woken, while requests wait and nothing runs, has stalled too."""
-        acts = any(not isinstance(event, Tick) for event in events) or any(
-            not isinstance(command, WakeAt) for command in commands
-        )
-        self._idle_wakes = 0 if acts or self.engine.running else self._idle_wakes + 1
+        if (
+            self.engine.running
+            or any(not isinstance(event, Tick) for event in events)
+            or any(not isinstance(command, WakeAt) for command in commands)
+        ):
+            self._idle_wakes = 0
+            return
+        self._idle_wakes += 1
         if self._idle_wakes >= MOST_IDLE_WAKES and self.engine.requests:
             self._idle_wakes = 0
             self._resolve_stall(f"it was woken {MOST_IDLE_WAKES} times in a row and did nothing")
@@ -272,47 +268,3 @@ class LiveDriver:
         if not self.engine.running:
             waiting = [Cancel(request.id) for request in self.engine.ready]
             self._carry_out(self.engine.handle(waiting, now), now)
-
-
-@contextmanager
-def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Let SIGINT interrupt while in the main thread; elsewhere Python allows no handler."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def on_signal(number: int, frame: Any) -> None:
-        interrupt()
-
-    before = signal.signal(signal.SIGINT, on_signal)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _logging_behind(engine: Engine) -> Iterator[LogWriter]:
-    """Let a thread write the engine's log meanwhile; what was logged stays if the run ends in an error."""
-    sink = engine.journal.sink
-    writer = LogWriter(sink)
-    engine.journal.sink = writer
-    try:
-        yield writer
-    finally:
-        engine.journal.sink = sink
-        writer.close()
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Switch between threads often, and let garbage collection leave alone what is there already."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, SWITCH_INTERVAL_S))
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        sys.setswitchinterval(before)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import thread_time
 from typing import Final
 
+from headway.core.engine import Engine
 from headway.core.protocols import LogRow, Sink
 
 _EVERY_S: Final = 0.2
@@ -48,3 +51,16 @@ class LogWriter:
         except Exception as error:
             self._error = error
         self.cpu_s = thread_time()
+
+
+@contextmanager
+def logging_behind(engine: Engine) -> Iterator[LogWriter]:
+    """Let a thread write the engine's log meanwhile; what was logged stays if the run ends in an error."""
+    sink = engine.journal.sink
+    writer = LogWriter(sink)
+    engine.journal.sink = writer
+    try:
+        yield writer
+    finally:
+        engine.journal.sink = sink
+        writer.close()

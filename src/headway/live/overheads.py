@@ -20,8 +20,9 @@ from headway.core.protocols import Executor
 from headway.core.request import Request
 from headway.live.clock import WallClock
 from headway.live.executors.lanes import lone_run
+from headway.live.executors.makers import NullLanes
 from headway.live.executors.null import NullExecutor
-from headway.live.executors.process import NullLanes, ProcessExecutor
+from headway.live.executors.process import ProcessExecutor
 from headway.live.processors import machine, runtime, staying_on
 from headway.models.profile import DeviceProfile
 

@@ -11,6 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from headway.core.errors import HeadwayError
+
 CAN_PIN: Final = hasattr(os, "sched_setaffinity")
 
 
@@ -61,3 +63,22 @@ def runtime() -> str:
     from importlib.metadata import version
 
     return f"onnxruntime {version('onnxruntime')}"
+
+
+def check_lanes(lanes: Sequence[Sequence[int]], *, pinned: bool) -> None:
+    """Raise HeadwayError for a lane without processors, a processor in two lanes, or, if threads shall stay
+    there, one that this process may not use."""
+    used = [processor for lane in lanes for processor in lane]
+    shown = f"lanes {[list(lane) for lane in lanes]}"
+    if not lanes or not all(lanes):
+        raise HeadwayError(f"{shown}: a lane has no processors; accepted: at least one")
+    if len(set(used)) != len(used):
+        raise HeadwayError(f"{shown}: a processor is in two lanes; accepted: each in one")
+    if pinned:
+        allowed = set(available())
+        missing = sorted(set(used) - allowed)
+        if missing:
+            raise HeadwayError(
+                f"{shown}: this process may not use processor {missing[0]};"
+                f" accepted: {', '.join(map(str, sorted(allowed)))}"
+            )

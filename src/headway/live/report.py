@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 class LiveReport:
     """How a live run went, beside its log.
 
-    `scheduler_cpu_s` is processor time of the driver's thread in the engine, the policy and handing runs
-    over; `driver_cpu_s` is all of that thread's, waiting and waking included; `log_cpu_s` is that of the
-    thread that writes the log. `send_lag_s` holds for each request how much later than its arrival time it
-    was sent. `last_faults` are the last of the policy's exceptions and bad decisions with their times.
+    `driver_cpu_s` is processor time of the driver's thread: waking, the engine, the policy, handing runs
+    over; `log_cpu_s` is that of the thread that writes the log. `send_lag_s` holds for each request how much
+    later than its arrival time it was sent. `last_faults` are the last of the policy's exceptions and bad
+    decisions with their times.
     """
 
     end_s: float
@@ -23,7 +23,6 @@ class LiveReport:
     faults: int
     last_faults: tuple[tuple[float, str], ...]
     interrupted: bool
-    scheduler_cpu_s: float
     driver_cpu_s: float
     log_cpu_s: float
     send_lag_s: Sequence[float] = field(repr=False)
@@ -46,7 +45,7 @@ class LiveReport:
         lines = [
             f"{self.requests} requests in {self.end_s:.2f} s{', interrupted' if self.interrupted else ''}",
             f"scheduler: {100 * self.scheduler_share:.2f} % of a core"
-            f" ({1e6 * self.scheduler_cpu_s / max(1, self.decisions):.0f} us per decision,"
+            f" ({1e6 * self.driver_cpu_s / max(1, self.decisions):.0f} us per decision,"
             f" {self.decisions} decisions); writing the log {100 * self._share(self.log_cpu_s):.2f} %",
             f"sent late by {1e3 * self.send_lag_at(0.5):.2f} ms at the median,"
             f" {1e3 * self.send_lag_at(0.99):.2f} ms at the 99th percentile,"

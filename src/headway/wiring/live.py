@@ -12,8 +12,9 @@ from headway.core.errors import HeadwayError
 from headway.core.protocols import Capability, Executor
 from headway.live.clock import WallClock
 from headway.live.driver import LiveDriver
+from headway.live.executors.makers import OnnxRuntimeLanes
 from headway.live.executors.onnxruntime import OnnxRuntimeExecutor, ReplayInputs
-from headway.live.executors.process import OnnxRuntimeLanes, ProcessExecutor
+from headway.live.executors.process import ProcessExecutor
 from headway.live.report import LiveReport
 from headway.policies import make
 from headway.predict.analytic import AnalyticEstimator

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import threading
 from collections.abc import Mapping
@@ -34,9 +36,11 @@ class Child:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._parent = os.getppid()
         self._sending = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
         make, folder, generation, brings_inputs, wants_results = connection.recv()
+        self._folder = folder
         self._reader = TensorReader(Path(folder))
         self._writer = TensorWriter(Path(folder), f"results-{generation}")
         self._writing = threading.Lock()
@@ -82,6 +86,8 @@ class Child:
             pass
         finally:
             executor.close()
+            if os.getppid() != self._parent:  # whoever would remove it was killed
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def _prepare(self, ask: int, *arguments: Any) -> None:
         try:

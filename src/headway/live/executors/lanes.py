@@ -17,7 +17,7 @@ from headway.core.protocols import Clock
 from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.live.clock import WallClock
-from headway.live.processors import CAN_PIN, available, staying_on
+from headway.live.processors import CAN_PIN, check_lanes, staying_on
 
 _CHECKS_PER_TIMEOUT: Final = 8
 _CLOSE_WAIT_S: Final = 5.0
@@ -102,7 +102,7 @@ class LaneExecutor(ABC):
         self.lanes = tuple(tuple(lane) for lane in lanes)
         self.timeout_s = timeout_s
         self.pinned = pin and CAN_PIN
-        _check_lanes(self.lanes, self.pinned)
+        check_lanes(self.lanes, pinned=self.pinned)
         self._post: Callable[[Event], None] = _not_connected
         self._clock: Clock = WallClock()
         self._actives: dict[int, Active] = {}
@@ -283,23 +283,6 @@ class LaneExecutor(ABC):
                 if began_s is not None and now - began_s > timeout_s:
                     active.timed_out = True
                     self._interrupt(active)
-
-
-def _check_lanes(lanes: Sequence[Sequence[int]], pinned: bool) -> None:
-    used = [processor for lane in lanes for processor in lane]
-    shown = f"lanes {[list(lane) for lane in lanes]}"
-    if not lanes or not all(lanes):
-        raise HeadwayError(f"{shown}: a lane has no processors; accepted: at least one")
-    if len(set(used)) != len(used):
-        raise HeadwayError(f"{shown}: a processor is in two lanes; accepted: each in one")
-    if pinned:
-        allowed = set(available())
-        missing = sorted(set(used) - allowed)
-        if missing:
-            raise HeadwayError(
-                f"{shown}: this process may not use processor {missing[0]};"
-                f" accepted: {', '.join(map(str, sorted(allowed)))}"
-            )
 
 
 def _not_connected(event: Event) -> None:

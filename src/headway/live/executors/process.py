@@ -10,30 +10,24 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headway.core.device import Core
 from headway.core.errors import HeadwayError
 from headway.core.messages import Event, Failed, Finish, SafePoint
-from headway.core.protocols import Clock, Executor
+from headway.core.protocols import Clock
 from headway.core.request import Request
 from headway.core.run import How, Run
-from headway.live.executors.null import NullExecutor
-from headway.live.executors.onnxruntime import TIMEOUT_S, InputSource, OnnxRuntimeExecutor, OnResult
+from headway.live.executors.makers import Make
+from headway.live.executors.onnxruntime import TIMEOUT_S, InputSource, OnResult
 from headway.live.executors.tensors import TensorReader, TensorWriter, Ticket, shared_folder
-
-if TYPE_CHECKING:
-    from headway.models.chain import SplitModel
-
-Make = Callable[[InputSource | None, OnResult | None], Executor]
-"""Makes the executor in the child, given where inputs come from and results go; it must be picklable."""
 
 MOST_FAILED_STARTS: Final = 3
 HANG_S: Final = 3 * TIMEOUT_S
@@ -297,43 +291,6 @@ class ProcessExecutor:
                 if heard_s is not None and perf_counter() - heard_s > hang_s and not self._hung:
                     self._hung = f"no block ended for {hang_s} s, so its process was ended"
                     self._process.kill()
-
-
-@dataclass(frozen=True)
-class OnnxRuntimeLanes:
-    """Makes an OnnxRuntimeExecutor there; the arguments are its own.
-
-    `replay` is where inputs come from if they are not sent with requests. Models keep their files here.
-    """
-
-    models: Mapping[str, SplitModel]
-    lanes: Sequence[Sequence[int]]
-    replay: InputSource | None = None
-    timeout_s: float | None = TIMEOUT_S
-    pin: bool = True
-
-    def __call__(self, inputs: InputSource | None, on_result: OnResult | None) -> Executor:
-        """Raises HeadwayError if there are no inputs."""
-        source = inputs or self.replay
-        if source is None:
-            raise HeadwayError("lanes in a process need inputs; accepted: a replay there or inputs sent")
-        return OnnxRuntimeExecutor(
-            self.models, self.lanes, source, on_result=on_result, timeout_s=self.timeout_s, pin=self.pin
-        )
-
-
-@dataclass(frozen=True)
-class NullLanes:
-    """Makes a NullExecutor there; the arguments are its own."""
-
-    seconds: Mapping[str, Sequence[float]]
-    lanes: Sequence[Sequence[int]]
-    timeout_s: float | None = None
-    pin: bool = False
-
-    def __call__(self, inputs: InputSource | None, on_result: OnResult | None) -> Executor:
-        """Inputs and results are none of its business."""
-        return NullExecutor(self.seconds, self.lanes, timeout_s=self.timeout_s, pin=self.pin)
 
 
 def _slim(run: Run) -> Run:
