@@ -90,9 +90,9 @@ def test_a_described_core_has_the_terms_of_its_mapping():
         terms = layer_terms(graph, machine, overlap)[layer.index][0]
         for term in ("stall", "onload", "offload", "latency"):
             assert getattr(terms, f"{term}_cycles") == getattr(mapped, f"{term}_cycles")
-        assert terms.dram_bytes == sum(mapped.words_of("dram").values()) * 8  # ports of 8 bytes
+        assert terms.dram_bytes == sum(mapped.words_of("dram").values()) * 8 + 64  # ports of 8 bytes; biases
         words = mapped.words_of("dram")
-        read_pj, written_pj = 700 * (words["I"] + words["W"]), 750 * words["O"]
+        read_pj, written_pj = 700 * (words["I"] + words["W"] + 8), 750 * words["O"]
         assert terms.energy_pj_by[DRAM] == pytest.approx(read_pj + written_pj)
 
 

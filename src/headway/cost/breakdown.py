@@ -145,7 +145,8 @@ class _Column:
             len(core.hierarchy.axes),
         )
         inside = self._mapped(layer, core.hierarchy.under(main))
-        side, more = float(shapes.side[layer]), self._outputs_beyond_nest(layer)
+        side = float(shapes.side[layer]) + self._weights_beyond_nest(layer)
+        more = self._outputs_beyond_nest(layer)
         mapped_cycles = inside.bytes[DRAM] / self.bytes_per_cycle
         # What passes beside the nest's data takes cycles of the DRAM port that may not be there.
         dram = inside.bytes[DRAM] + side + more
@@ -153,6 +154,12 @@ class _Column:
         dram_pj = inside.pj[DRAM] + side * device.dram_read_pj_per_byte + more * device.dram_write_pj_per_byte
         stalled = replace(inside, stall=inside.stall + max(0.0, late))
         return self._counted(layer, stalled, dram, dram_pj, side + more)
+
+    def _weights_beyond_nest(self, layer: int) -> float:
+        """Bytes of biases, and of what folded followers hold."""
+        nest = self.model.shapes.nest[layer]
+        own = prod(int(nest[AT[name]]) for name in ("G", "K", "C", "FY", "FX")) * int(nest[-1]) / 8
+        return max(0.0, float(self.model.shapes.held[layer]) - own)
 
     def _outputs_beyond_nest(self, layer: int) -> float:
         """Bytes of output that the nest lacks: that of a transposed convolution runs over input pixels."""

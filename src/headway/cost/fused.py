@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from headway.core.block import Mode, Option
+from headway.cost.layer import touched_share
 from headway.cost.model import Bands, Model, prefix, widest
 from headway.cost.ranges import MAX_LENGTH
 from headway.cost.recompute import recomputed
@@ -132,7 +133,7 @@ def fused_stacks(
 
     dram = once + streamed
     compute = compute + counts * device.switch_s
-    window = np.minimum(model.shapes.main[begin], bands.fresh[begin, columns] + halo_bytes(model)[begin])
+    window = first_window(model, bands, begin, columns)
     fill = np.where(one, model.serial.fill_bytes[begin, kind], model.first_weights[begin] + window)
     fixed, compute = model.timed(compute, dram, fill, core.double_buffered)
     time = fixed + np.maximum(compute, dram / device.dram_bandwidth_bytes_s)
@@ -200,6 +201,13 @@ def fused_option(model: Model, stacks: Stacks, row: int, column: int) -> Option:
         serial_dram_bytes=float(stacks.serial_dram[row]),
         spill_bytes=float(stacks.spill[row, column]),
     )
+
+
+def first_window(model: Model, bands: Bands, first: Longs, columns: Longs) -> Floats:
+    """[stack, choice]: bytes of a stack's input that must be there before its first band."""
+    rows = np.minimum(model.shapes.main[first], bands.fresh[first, columns] + halo_bytes(model)[first])
+    window: Floats = rows * touched_share(model.shapes)[first]
+    return window
 
 
 def halo_bytes(model: Model) -> Floats:

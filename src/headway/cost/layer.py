@@ -67,7 +67,7 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
     by_weights = np.where(shapes.recurrent, np.inf, held + main * passes_of_input)
     by_inputs = held * passes_of_weights + main
     by_outputs = np.where(
-        shapes.recurrent, np.inf, _output_blocks(shapes, held, main, capacity / blocks_in_sram)
+        shapes.recurrent, np.inf, _output_blocks(shapes, held, main, rooms.sums / blocks_in_sram)
     )
     best = np.minimum(np.minimum(by_weights, by_inputs), by_outputs)
     tiled = best * memory_products + shapes.side + shapes.output
@@ -87,12 +87,15 @@ def touched_share(shapes: Shapes) -> Floats:
 
     A strided 1 x 1 convolution reads a quarter of its map.
     """
-    nest = shapes.nest
-    share = np.ones(len(shapes))
-    for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX"))):
-        outputs, taps = (nest[:, AT[name]].astype(np.float64) for name in (out, tap))
-        stride, dilation = nest[:, DIMS + axis], nest[:, DIMS + 2 + axis]
-        share *= np.minimum(1.0, touched(outputs, taps, stride, dilation) / (outputs * stride))
+    return _touched_along(shapes, "OY", "FY") * _touched_along(shapes, "OX", "FX")
+
+
+def _touched_along(shapes: Shapes, out: str, tap: str) -> Floats:
+    """The share of the input's rows or columns."""
+    axis = ("OY", "OX").index(out)
+    outputs, taps = (shapes.nest[:, AT[name]].astype(np.float64) for name in (out, tap))
+    stride, dilation = shapes.nest[:, DIMS + axis], shapes.nest[:, DIMS + 2 + axis]
+    share: Floats = np.minimum(1.0, touched(outputs, taps, stride, dilation) / (outputs * stride))
     return share
 
 
@@ -101,11 +104,13 @@ class Rooms:
     """Bytes for weights and for all else: one room for both (`shared`), or one each.
 
     `weights` has an entry per layer: in registers of the units there is no more room than in the units that
-    a layer keeps busy. Weights that lie in SRAM are `pooled`, whether they share it or not.
+    a layer keeps busy. Weights that lie in SRAM are `pooled`, whether they share it or not. `maps` is where
+    inputs lie, and what leaves too is taken to; only sums that stay have the room of the outputs.
     """
 
     weights: Floats
     maps: float
+    sums: float
     shared: bool
     pooled: bool
 
@@ -113,17 +118,21 @@ class Rooms:
     def of(cls, shapes: Shapes, core: Core) -> Rooms:
         """The topmost memories of a core: systolic arrays have one for everything."""
         hierarchy = core.hierarchy
-        tops = {} if hierarchy is None else {name: levels[-1] for name, levels in hierarchy.levels.items()}
-        if hierarchy is None or tops["W"] in (tops["I"], tops["O"]):
+        if hierarchy is None:
             sram = float(core.sram_bytes)
-            return cls(np.full(len(shapes), sram), sram, True, True)
-        top = hierarchy.memories[tops["W"]]
+            return cls(np.full(len(shapes), sram), sram, sram, True, True)
+        tops = {name: levels[-1] for name, levels in hierarchy.levels.items()}
+        maps, sums, top = (hierarchy.memories[tops[name]] for name in "IOW")
+        if tops["W"] == tops["I"]:
+            return cls(np.full(len(shapes), maps.bits / 8), maps.bits / 8, sums.bits / 8, True, True)
+        if tops["W"] == tops["O"]:
+            half = top.bits / 16
+            return cls(np.full(len(shapes), half), maps.bits / 8, half, False, True)
         apart = [axis for axis in range(len(hierarchy.axes)) if axis not in top.axes]
         instances = np.ones(len(shapes))
         for name, factor in (loop for axis in apart for loop in hierarchy.axes[axis]):
             instances = instances * np.minimum(factor, shapes.nest[:, AT[name]])
-        maps = sum(hierarchy.memories[at].bits for at in {tops["I"], tops["O"]})
-        return cls(instances * top.bits / 8, maps / 8, False, not apart)
+        return cls(instances * top.bits / 8, maps.bits / 8, sums.bits / 8, False, not apart)
 
 
 def _streamed_weights(shapes: Shapes, core: Core, rooms: Rooms, held: Floats, operand_bytes: float) -> Floats:
@@ -213,9 +222,8 @@ def serial_costs(graph: Graph, shapes: Shapes, device: Device) -> SerialCosts:
     """
     columns: dict[str, list[Floats]] = {name: [] for name in SerialCosts.__slots__}
     previous = _previous_operand(graph)
-    first_window = np.minimum(
-        shapes.main, np.minimum(shapes.main_rows, shapes.kernel) * shapes.main_row_bytes
-    )
+    window_rows = np.minimum(shapes.main_rows, shapes.kernel)
+    first_window = window_rows * shapes.main_row_bytes * _touched_along(shapes, "OX", "FX")
     for core in device.exemplars:
         traffic = layer_traffic(shapes, core, device.operand_bytes)
         kept, sram_kept = _kept(shapes, core, traffic, previous, device.operand_bytes)

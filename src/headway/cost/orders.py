@@ -115,10 +115,12 @@ def allocated(batch: Batch, hierarchy: Hierarchy, twice: bool = False) -> tuple[
         if not here or memory.bits == float("inf"):
             continue
         sizes: list[Floats] = []
+        data: list[Floats] = []
         for operand in here:
             bits = _bits(
                 batch, hierarchy, operand, index, extent, served[operand], position[operand], not twice
             )
+            data.append(bits)  # refilled, whatever room it takes
             if twice:
                 least = np.arange(width + 1) <= position[operand][:, None]
                 bits = np.where(least | (bits >= bits[:, -1:]), bits, 2 * bits)
@@ -140,7 +142,7 @@ def allocated(batch: Batch, hierarchy: Hierarchy, twice: bool = False) -> tuple[
             if hierarchy.levels[operand][-1] == index:
                 bits = np.where(np.arange(width + 1) < width, np.inf, bits)
             sizes.append(bits)
-        chosen, held = _least_traffic(here, sizes, remaining, memory.bits, index, hierarchy)
+        chosen, held = _least_traffic(here, sizes, data, remaining, memory.bits, index, hierarchy)
         fits &= held
         for operand, cut in zip(here, chosen, strict=True):
             served[operand].update(memory.axes)
@@ -160,19 +162,24 @@ def allocated(batch: Batch, hierarchy: Hierarchy, twice: bool = False) -> tuple[
 def _least_traffic(
     operands: Sequence[str],
     sizes: Sequence[Floats],
+    data: Sequence[Floats],
     remaining: Floats,
     capacity: float,
     index: int,
     hierarchy: Hierarchy,
 ) -> tuple[list[Longs], Bools]:
-    """For each row the cuts of the operands with the least traffic from above that fit together."""
+    """For each row the cuts of the operands with the least traffic from above that fit together.
+
+    `sizes` are the bits that operands take in the memory (infinite where a cut is not possible), `data` those
+    that pass when they are refilled: [n, cut] of each operand.
+    """
     count, places = remaining.shape
     best = np.full(count, np.inf)
     chosen = [np.zeros(count, dtype=np.int64) for _ in operands]
     top = [hierarchy.levels[operand][-1] == index for operand in operands]
     traffic = [
-        np.where(np.isinf(size), np.inf, 0.0 if is_top else remaining * np.where(np.isinf(size), 0.0, size))
-        for size, is_top in zip(sizes, top, strict=True)
+        np.where(np.isinf(size), np.inf, 0.0 if is_top else remaining * bits)
+        for size, bits, is_top in zip(sizes, data, top, strict=True)
     ]
     ranges = [(places - 1,) if is_top else tuple(range(places)) for is_top in top]
     for combination in product(*ranges):

@@ -15,7 +15,7 @@ import numpy as np
 from headway.core.block import Mode, Option
 from headway.core.device import Device
 from headway.cost.chain import longest_way
-from headway.cost.fused import halo_bytes, line_bytes, within
+from headway.cost.fused import first_window, line_bytes, within
 from headway.cost.model import PIPELINE_COUNTS, Bands, Model, bands_asked
 from headway.cost.shapes import Floats, Longs
 
@@ -162,10 +162,7 @@ def evaluate(
     last = first + length
     dram = model.weight_sum[last] - model.weight_sum[first]
     dram = dram + model.ranges.read[first, 0, length] + model.ranges.written[first, length]
-    window = np.minimum(
-        model.shapes.main[first][:, None],
-        bands.fresh[first[:, None], columns] + halo_bytes(model)[first][:, None],
-    )
+    window = first_window(model, bands, first[:, None], columns)
     overlaps = np.all(model.overlaps[kinds], axis=1, keepdims=True)
     flow = longest_way(taus, lags, counts)
     fill = model.first_weights[first][:, None] + window

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.cost.arrays import Bools, Floats, Longs
+from headway.cost.layer import shared_s
 from headway.cost.model import Model
 from headway.cost.ranges import MAX_LENGTH
 from headway.cost.shapes import streamed
@@ -27,7 +28,10 @@ class Recomputed:
     rows: tuple[Longs, ...]
 
     def added_s(self, model: Model, kind: int, chosen: Bools) -> Floats:
-        """Seconds of compute beyond those with cached halo, of the chosen entries."""
+        """Seconds beyond those with cached halo, of the chosen entries.
+
+        Rows that are made again pass a level that cores share again.
+        """
         first, length, counts = self.first[chosen], self.length[chosen], self.counts[chosen]
         core = model.cores[kind]
         added = np.zeros(len(first))
@@ -39,9 +43,15 @@ class Recomputed:
             if not len(overlaps):
                 continue
             layer, bands = model.shapes.take(here[overlaps]), counts[overlaps]
-            cycles = layer.overlapping_cycles(core, rows[overlaps], height[overlaps], bands)
-            added[overlaps] += np.maximum(0.0, cycles - layer.band_cycles(core, bands))
-        return added / core.clock_hz
+            made, new = rows[overlaps], height[overlaps]
+            port_s = shared_s(layer, core, model.device.operand_bytes)
+            times = layer.overlapping_rows(made, new, bands) / layer.rows
+            again = np.maximum(
+                layer.overlapping_cycles(core, made, new, bands) / core.clock_hz, port_s * times
+            )
+            once = np.maximum(layer.band_cycles(core, bands) / core.clock_hz, port_s)
+            added[overlaps] += np.maximum(0.0, again - once)
+        return added
 
 
 def recomputed(model: Model, first: Longs, length: Longs, counts: Longs, prefetch: Floats) -> Recomputed:

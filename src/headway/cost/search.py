@@ -26,6 +26,7 @@ LoopsByLevel = Mapping[str, Sequence[Sequence[tuple[str, int]]]]
 """For each operand the temporal loops (dim, size) of each of its memory levels, innermost first."""
 
 _FACTOR_LIMITS = (4, 6)  # orders of few large loops, and of more small ones
+_MANY_FACTORS = 7  # where those leave the array waiting or data to be read again; all 5040 orders
 _NEAR = 1.01  # how much longer a mapping may take that moves less
 _PARTS_AT_ONCE = 64  # parts of the array tried with few orders before looking which are still of use
 _PARTS_SEARCHED = 4  # the best of them, tried with all orders
@@ -129,6 +130,7 @@ def _searched(nest: Nest, hierarchy: Hierarchy, overlap: Overlap, operands: tupl
     whole = full(hierarchy, 1)
     tried = [_Tried.of(nest, hierarchy, overlap, operands, whole, _all_orders)]
     if overlap == "physical":
+        _try_more_loops(tried, nest, hierarchy, operands)
         _try_parts(tried, nest, hierarchy, operands)
     if not any(each.fits.any() for each in tried):
         raise HeadwayError(
@@ -198,6 +200,10 @@ def _all_orders(spreading: Spread) -> list[tuple[Longs, Floats]]:
     return [all_orders(spreading.temporal, limit) for limit in _FACTOR_LIMITS]
 
 
+def _most_orders(spreading: Spread) -> list[tuple[Longs, Floats]]:
+    return [all_orders(spreading.temporal, _MANY_FACTORS)]
+
+
 def _few_orders(spreading: Spread) -> list[tuple[Longs, Floats]]:
     orders = block_orders(spreading.temporal[AT["G"]] > 1)
     return [(orders, np.array(spreading.temporal, dtype=np.float64)[orders])]
@@ -233,6 +239,20 @@ def _rounded(values: Any) -> Any:
     """To ten digits."""
     scale = 10.0 ** (10 - np.ceil(np.log10(np.maximum(values, 1e-300))))
     return np.rint(values * scale) / scale
+
+
+def _try_more_loops(tried: list[_Tried], nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...]) -> None:
+    """Loops in more pieces, which fit small memories better, where there is something left to gain."""
+    whole = full(hierarchy, 1)
+    once, latency = _least_top_cycles(nest, hierarchy), float(tried[0].latency.min())
+    ideal = int(least_cycles(np.array([nest.sizes], dtype=np.int64), hierarchy, whole)[0])
+    near = tried[0].latency <= latency * _NEAR
+    again = (
+        once > 0
+        and float(tried[0].traffic_bits[near].min()) > once * hierarchy.memories[-1].ports[0].bits * _NEAR
+    )
+    if again or latency > max(ideal, once) * _NEAR:
+        tried.append(_Tried.of(nest, hierarchy, "physical", operands, whole, _most_orders))
 
 
 def _try_parts(tried: list[_Tried], nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...]) -> None:

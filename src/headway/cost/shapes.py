@@ -134,13 +134,17 @@ class Shapes:
 
         The first and the last band overlap on one side only.
         """
-        edges = np.minimum(bands, 2)
-        edge_rows = band_rows - (band_rows - new_rows) // 2
+        edges, edge_rows = _edges(band_rows, new_rows, bands)
         steps = edges * self._band_steps(core, edge_rows) + (bands - edges) * self._band_steps(
             core, band_rows
         )
         cycles: Floats = np.maximum(1.0, steps - self._uncounted(core))
         return cycles
+
+    def overlapping_rows(self, band_rows: Longs, new_rows: Longs, bands: Longs) -> Longs:
+        """Rows of each layer that such bands make in all; never fewer than there are."""
+        edges, edge_rows = _edges(band_rows, new_rows, bands)
+        return np.maximum(self.rows, edges * edge_rows + (bands - edges) * band_rows)
 
     def _uncounted(self, core: Core) -> Bools:
         """The last step of a systolic array, which SCALE-Sim does not count."""
@@ -185,6 +189,11 @@ class Shapes:
     def array_tile_bytes(self, core: Core, operand_bytes: float) -> Floats:
         """Bytes of the weights that fill the array once; never more than there are."""
         return np.minimum(self.held, float(core.rows * core.columns) * operand_bytes)
+
+
+def _edges(band_rows: Longs, new_rows: Longs, bands: Longs) -> tuple[Longs, Longs]:
+    """How many bands overlap on one side only, and the rows of each."""
+    return np.minimum(bands, 2), band_rows - (band_rows - new_rows) // 2
 
 
 def shapes_of(graph: Graph, operand_bits: int = 8) -> Shapes:
