@@ -69,6 +69,11 @@ def test_one_name_is_one_size_everywhere(models: Any) -> None:
     assert graph.inputs == {"a": (2, 5), "b": (2, 5)}
 
 
+def test_a_question_mark_is_no_name(models: Any) -> None:
+    """As Paddle's exporter writes it, for sizes that have nothing to do with each other."""
+    assert bound(models, [1, 3, "?", "?"], {"x.2": 48, "x.3": 320}).inputs["x"] == (1, 3, 48, 320)
+
+
 def test_sums_of_bound_names_follow(models: Any) -> None:
     nodes = [models.node("Neg", ["a"], ["c"]), models.node("Neg", ["b"], ["d"])]
     shapes = {"a": ["past", "step"], "b": ["past + step", 4]}

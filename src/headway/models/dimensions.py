@@ -21,6 +21,7 @@ DEFAULT_SEQUENCE: Final = 128
 DEFAULT_IMAGE: Final = 224
 DEFAULT_CHANNELS: Final = 3
 
+_NAME = re.compile(r"[^\W\d]")
 _BATCH = re.compile(r"batch|^(n|b|bs)$", re.IGNORECASE)
 _SEQUENCE = re.compile(r"seq|len|time|token|step|frame|past|^(s|t|l)$", re.IGNORECASE)
 _IMAGE = re.compile(r"height|width|^(h|w)$", re.IGNORECASE)
@@ -86,7 +87,8 @@ def _dimension_entries(proto: TypeProto) -> list[tuple[int | None, str]] | None:
     for dim in proto.tensor_type.shape.dim:
         # Some exporters write an unknown size as 0 or -1.
         fixed = dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else None
-        entries.append((fixed, dim.dim_param))
+        # "?" is no name either: sizes called so need not be equal.
+        entries.append((fixed, dim.dim_param if _NAME.search(dim.dim_param) else ""))
     return entries
 
 
