@@ -52,7 +52,11 @@ def ending_quietly() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        heard = True
         sys.exit(EXIT_INTERRUPTED)
+    except SystemExit as ended:
+        heard = heard or ended.code == EXIT_INTERRUPTED  # a run that took the signal for itself, or Typer
+        raise
     finally:
         signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_INTERRUPTED))
 
