@@ -30,7 +30,7 @@ class Shelf:
         self._models: OrderedDict[tuple[Device, str, Path | None, tuple[int, int]], Priced] = OrderedDict()
 
     def priced(self, device: Device, model: str, path: Path | None, make: Callable[[], Priced]) -> Priced:
-        """A model on a device: what lies here, else what `make` returns. `path` is its file, if it has one."""
+        """A model on a device: what lies here, else what `make` returns. `path` is its file, if any."""
         found = path.stat() if path is not None and path.is_file() else None
         key = (device, model, path, (0, 0) if found is None else (found.st_mtime_ns, found.st_size))
         if key in self._models:
