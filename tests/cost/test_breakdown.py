@@ -167,3 +167,44 @@ def test_tables_have_the_time_of_mappings(mobile, preset):
     for network in (mobile, merge(at_width(load_model("resnet18"), 1))):
         for layer, (terms,) in zip(network.layers, layer_terms(network, machine), strict=True):
             assert terms.schedule_cycles == pytest.approx(terms.latency_cycles, rel=0.2, abs=500), layer.name
+
+
+def test_numbers_taken_apart_in_the_documentation():
+    """docs/costs.md, worked by hand from the formulas there."""
+    graph = merge(at_width(load_model("resnet50"), 1))
+    first = layer_terms(graph, load_hardware("stream-hetero4"))[0][0]
+    assert (first.compute_cycles, first.onload_cycles, first.stall_cycles) == (126_379, 716, 0)
+    assert first.memory_bytes == {"sram": 11_885_504, "dram": 962_816}
+    macs = 118_013_952 + 2 * 802_816
+    assert first.energy_pj == pytest.approx(macs * 0.04 + 11_885_504 * 1.625 + 962_816 * 60)
+    assert first.mapping is None
+
+    graph = merge(at_width(load_model("resnet18"), 1))
+    layer = next(layer for layer in graph.layers if layer.name == "layer1.0.conv1")
+    described = layer_terms(graph, load_hardware("zigzag-tpu-like"))[layer.index][0]
+    assert (described.compute_cycles, described.stall_cycles) == (112_896, 0)
+    assert (described.onload_cycles, described.offload_cycles) == (128, 9)
+    assert described.memory_bytes == {
+        "rf_weights": 36_864 + 1024 * 112_896,
+        "rf_sums": 1024 * 112_896 * 2 * (18 + 17 + 1) // 18,
+        "sram": 32 * 112_896 + 3 * 200_704 + 64,
+        "dram": 438_336,
+    }
+    assert described.energy_pj_by[DRAM] == pytest.approx(237_632 * 87.5 + 200_704 * 93.75)
+
+
+@pytest.mark.parametrize("hardware", ["zigzag-tpu-like", "gemmini"])
+def test_terms_follow_from_the_mapping_that_is_shown(hardware):
+    machine = load_hardware(hardware)
+    graph = merge(at_width(load_model("resnet18"), 1))
+    layer = next(layer for layer in graph.layers if layer.name == "layer1.0.conv1")
+    terms = layer_terms(graph, machine)[layer.index][0]
+    inside = machine.cores[0].hierarchy
+    assert inside is not None
+    assert terms.mapping is not None
+    bits = machine.dram_bandwidth_bytes_s * 8 / machine.cores[0].clock_hz
+    memories = inside.under(main_memory(bits, 1, 1, len(inside.axes)))
+    nest = Nest.of({"K": 64, "C": 64, "OY": 56, "OX": 56, "FY": 3, "FX": 3}, input_rows=56, input_columns=56)
+    again = map_layer(nest, memories, terms.mapping.loops)
+    assert again.latency_cycles == terms.latency_cycles
+    assert again.unrolled == terms.mapping.unrolled

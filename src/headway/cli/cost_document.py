@@ -38,7 +38,8 @@ def document(
             "macs": layer.macs,
             "vector_ops": layer.vector_ops,
             "cores": {
-                core.name: _terms(row[kind]) for core, kind in zip(device.cores, device.kind_of, strict=True)
+                core.name: _terms(row[kind], core)
+                for core, kind in zip(device.cores, device.kind_of, strict=True)
             },
         }
         for layer, row in zip(graph.layers, terms, strict=True)
@@ -77,12 +78,37 @@ def _core(core: Core, device: Device) -> dict[str, Any]:
     }
 
 
-def _terms(terms: LayerTerms) -> dict[str, Any]:
+def _terms(terms: LayerTerms, core: Core) -> dict[str, Any]:
     return {
         **{name: getattr(terms, name) for name in SUMMED},
         "memory_bytes": dict(terms.memory_bytes),
         "energy_pj_by": dict(terms.energy_pj_by),
+        "mapping": _mapping(terms, core),
     }
+
+
+def _mapping(terms: LayerTerms, core: Core) -> dict[str, Any] | None:
+    """Loops side by side, and for each operand those in time that lie in each of its memories."""
+    if terms.mapping is None or core.hierarchy is None:
+        return None
+    names = [memory.name for memory in core.hierarchy.memories]
+    return {
+        "unrolled": terms.mapping.unrolled,
+        "loops": {
+            operand: {
+                "dram" if at >= len(names) else names[at]: [list(loop) for loop in level]
+                for at, level in zip(_levels(core, operand, len(loops)), loops, strict=True)
+            }
+            for operand, loops in terms.mapping.loops.items()
+        },
+    }
+
+
+def _levels(core: Core, operand: str, count: int) -> tuple[int, ...]:
+    """Positions of the memories of an operand; what lies above the core's is one more."""
+    assert core.hierarchy is not None
+    own = core.hierarchy.levels[operand]
+    return (*own, len(core.hierarchy.memories))[:count]
 
 
 def _total(entries: list[dict[str, Any]]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class LayerTerms:
     `offload_cycles` after its last operation, `stall_cycles` are those in between in which it waits.
     `memory_bytes` are read and written by memory, from the array upwards, ending with DRAM; `energy_pj_by`
     has the same names and the arithmetic. `schedule_cycles` is what a cost table counts for the layer.
+    `mapping` is what the terms follow from, None where they have the closed form.
     """
 
     compute_cycles: float
@@ -48,6 +49,7 @@ class LayerTerms:
     memory_bytes: Mapping[str, float]
     energy_pj_by: Mapping[str, float]
     schedule_cycles: float
+    mapping: MappedLayer | None = None
 
     @property
     def latency_cycles(self) -> float:
@@ -99,6 +101,7 @@ class _OnCore:
     offload: float
     bytes: dict[str, float]
     pj: dict[str, float]
+    mapping: MappedLayer | None = None
 
     @property
     def cycles(self) -> float:
@@ -213,6 +216,7 @@ class _Column:
             {name: sizes.get(name, 0.0) for name in memory_names(core)},
             {MAC: work * core.mac_energy_pj} | {name: pj.get(name, 0.0) for name in memory_names(core)},
             float(self.cold_s[layer]) * core.clock_hz,
+            inside.mapping,
         )
 
     def _mapped(self, layer: int, hierarchy: Hierarchy) -> _OnCore:
@@ -249,6 +253,7 @@ class _Column:
             mapped.offload_cycles * times,
             {memory: size * times for memory, size in passed.items()},
             spent,
+            mapped,
         )
 
 

@@ -36,9 +36,9 @@ _PARTS_SEARCHED = 4  # the best of them, tried with all orders
 class MappedLayer:
     """A layer on a core under one mapping. Cycles, accesses of a port's full width, and pJ.
 
-    `loops` are the temporal loops by operand and memory level, `words` and `energy_pj` by memory name and
-    operand, reads and writes of a level together in `energy_pj`. `dram_words` are those of the topmost
-    memory by operand.
+    `loops` are the temporal loops by operand and memory level, innermost first; `unrolled` how many
+    iterations of a loop run side by side, on average where the array does not divide it. `words` and
+    `energy_pj` are by memory name and operand, reads and writes of a level together in `energy_pj`.
     """
 
     compute_cycles: float
@@ -46,6 +46,7 @@ class MappedLayer:
     onload_cycles: float
     offload_cycles: float
     loops: dict[str, tuple[tuple[tuple[str, int], ...], ...]]
+    unrolled: dict[str, float]
     words: dict[tuple[str, str, Move], float]
     energy_pj: dict[tuple[str, str], float]
     mac_count: int
@@ -95,7 +96,7 @@ def map_layer(
         for operand in operands
     }
     costs = evaluate(replace(batch, cuts=cuts), hierarchy, overlap)
-    return _picked(costs, 0, order[0], sizes[0], cuts, hierarchy, nest)
+    return _picked(costs, 0, replace(batch, cuts=cuts), hierarchy, nest)
 
 
 def _checked(
@@ -138,8 +139,7 @@ def _searched(nest: Nest, hierarchy: Hierarchy, overlap: Overlap, operands: tupl
             f"{', '.join(memory.name for memory in hierarchy.memories)} hold"
         )
     chosen, row = _best(tried, _NEAR if overlap == "physical" else 1 + 1e-12)
-    batch = chosen.batch
-    return _picked(chosen.costs, row, batch.loops[row], batch.sizes[row], dict(batch.cuts), hierarchy, nest)
+    return _picked(chosen.costs, row, chosen.batch, hierarchy, nest)
 
 
 @dataclass(frozen=True)
@@ -291,18 +291,13 @@ def _least_top_cycles(nest: Nest, hierarchy: Hierarchy) -> float:
     return bits / top.ports[0].bits
 
 
-def _picked(
-    costs: Costs,
-    row: int,
-    loops: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    cuts: Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.int64]]],
-    hierarchy: Hierarchy,
-    nest: Nest,
-) -> MappedLayer:
-    order = [(LOOP_DIMS[dim], int(size)) for dim, size in zip(loops, sizes, strict=True)]
+def _picked(costs: Costs, row: int, batch: Batch, hierarchy: Hierarchy, nest: Nest) -> MappedLayer:
+    order = [
+        (LOOP_DIMS[dim], int(size)) for dim, size in zip(batch.loops[row], batch.sizes[row], strict=True)
+    ]
+    side_by_side = zip(LOOP_DIMS, np.prod(batch.exact[row], axis=0).tolist(), strict=True)
     by_level = {}
-    for operand, cut in cuts.items():
+    for operand, cut in batch.cuts.items():
         levels = len(hierarchy.levels[operand])
         edges = [0, *cut[row, : levels - 1].tolist(), len(order)]
         by_level[operand] = tuple(
@@ -322,6 +317,7 @@ def _picked(
         onload_cycles=float(costs.onload[row]),
         offload_cycles=float(costs.offload[row]),
         loops=by_level,
+        unrolled={name: count for name, count in side_by_side if count > 1},
         words={(memory_of(flow), flow.operand, flow.move): float(w[row]) for flow, w in costs.words.items()},
         energy_pj=energy,
         mac_count=nest.macs,
