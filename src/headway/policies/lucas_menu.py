@@ -262,7 +262,7 @@ class _Rest(NamedTuple):
 
 def at_level(level: int, bandwidth_bytes_s: float) -> float:
     """The bandwidth of a level; level 0 is all of it."""
-    return bandwidth_bytes_s * 2.0 ** (-level / LEVELS_PER_OCTAVE)
+    return bandwidth_bytes_s * math.exp2(-level / LEVELS_PER_OCTAVE)
 
 
 def level_of(share_bytes_s: float, bandwidth_bytes_s: float) -> int:

@@ -177,7 +177,9 @@ def _on_one_core(
 ) -> _Found | None:
     """The cheapest run on one idle core."""
     weight, psi = 1.0 + urgency + pressure.q, pressure.psi
-    best, option, cores = float("inf"), None, ()
+    best = float("inf")
+    option: Option | None = None
+    cores: tuple[Core, ...] = ()
     for kind, free in enumerate(pressure.free):
         if not free:
             continue
@@ -245,7 +247,8 @@ def _special(
 ) -> list[tuple[Priced, tuple[Core, ...]]]:
     """Runs on particular cores that cost less than elsewhere: where the input still lies in SRAM, and those
     that go on where a stopped run ended."""
-    block, found = request.next_block, []
+    block = request.next_block
+    found: list[tuple[Priced, tuple[Core, ...]]] = []
     for core in pressure.holding:
         extra = view.extra_dram_bytes(request, block, Mode.SERIAL, (core,))
         if extra < 0.0:

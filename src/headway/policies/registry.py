@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from headway.core.errors import HeadwayError
 from headway.policies.base import Policy
 from headway.policies.dropping import SUFFIX, Dropping
 
 _POLICIES: dict[str, tuple[type[Policy], dict[str, object]]] = {}
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}")
 
 PolicyType = TypeVar("PolicyType", bound=type[Policy])
 
@@ -19,15 +22,22 @@ def policy(name: str, **options: object) -> Callable[[PolicyType], PolicyType]:
     """Register a class under a name; `options` are passed to its constructor.
 
     A class may be registered several times, for instance for its ablations ("lucas:lbl"). Raises
-    ValueError if the name is taken by another class, TypeError if it is no Policy.
+    ValueError if the name is taken by another class or cannot be one, TypeError if it is no Policy.
     """
+    if not _NAME.fullmatch(name) or name.endswith(SUFFIX):
+        raise ValueError(
+            f"policy {name!r}: accepted as a name: letters, digits, '_', ':', '.' and '-', at most 64,"
+            f" without {SUFFIX!r} at the end"
+        )
 
     def register(cls: PolicyType) -> PolicyType:
         if not issubclass(cls, Policy):
             raise TypeError(f"policy {name!r}: {cls.__name__} is no subclass of headway.Policy")
         known = _POLICIES.get(name)
-        if known is not None and known[0].__qualname__ != cls.__qualname__:
-            raise ValueError(f"policy {name!r} is already registered by {known[0].__name__}")
+        own = (cls.__module__, cls.__qualname__)
+        if known is not None and (known[0].__module__, known[0].__qualname__) != own:
+            taken = f"{known[0].__name__} of {known[0].__module__}"
+            raise ValueError(f"policy {name!r} is already registered by {taken}")
         _POLICIES[name] = (cls, options)
         return cls
 
