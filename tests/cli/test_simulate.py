@@ -198,7 +198,7 @@ def test_a_policy_file_that_fails_is_named(text, cause, folder, capsys):
     file.write_text(text)
     status, _, error = call(capsys, "simulate", folder / "s.yaml", "--policy-file", file)
     assert status == 2
-    assert f"--policy-file {file}: " in error
+    assert f"--policy-file {file}:" in error
     assert cause in error
 
 

@@ -202,6 +202,19 @@ def test_same_models_get_names_of_their_own_and_long_names_are_cut(tmp_path: Pat
         ("batch: 2}", "batch: 2}, colour: red", ": tenants[1].colour: unknown key"),
         (
             "seeds:",
+            "over: {hardware: [moca8]}\nseeds:",
+            ":9: over.hardware: found 'hardware'; accepted: pl",
+        ),
+        (
+            "seeds:",
+            "over: {loads: [1, 2, 3]}\nseeds:",
+            ":9: over.loads: found 'loads'; accepted: places ",
+        ),
+        ("seeds:", "over: {seed: [1, 2]}\nseeds:", "as seeds is for this one"),
+        ("seeds:", "over: {load: [1, 2]}\nseeds:", "as loads is for this one"),
+        ("seeds:", "over: {policy: [edf]}\nseeds:", "as policies is for this one"),
+        (
+            "seeds:",
             "over: {hardware.dram.bw: [1 GB/s]}\nseeds:",
             ":9: over: {file}: cell light_moca8_tight_load0.7_po",
         ),

@@ -74,6 +74,16 @@ def test_cells_with_a_failure_are_left_out_of_means() -> None:
     assert evaluation.mean("sla_satisfaction", "b", "1.0") == pytest.approx(0.40)
 
 
+def test_a_policy_that_always_fails_hides_no_other() -> None:
+    broken = [row(cell, "c", seed, None) for cell in ("0.5", "1.0") for seed in (1, 2)]
+    evaluation = Evaluation([*broken, *ROWS])
+    assert evaluation.complete == ("0.5", "1.0")
+    assert evaluation.standings == Evaluation(ROWS).standings
+    assert evaluation.ranking == Evaluation(ROWS).ranking
+    assert len(evaluation.failures) == 4
+    assert [line[0] for line in plotted(evaluation)["heat"]] == [None, None]
+
+
 def test_without_a_complete_cell_there_is_no_standing() -> None:
     evaluation = Evaluation([row("0.5", "a", 1, None)])
     assert evaluation.standings == []

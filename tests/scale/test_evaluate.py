@@ -9,18 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import typer
 
+from headway.cli.many import end_with
 from headway.config import load_suite
 from headway.core.errors import HeadwayError
 from headway.record.evaluation import Row
 from headway.record.evaluation_outputs import write_evaluation
-from headway.scale.evaluate import Backend, evaluate
+from headway.scale.evaluate import Backend, evaluate, require_folder
 from headway.scale.pool import DIED
-from headway.scale.store import PARTS, finished
+from headway.scale.store import PARTS, Part, finished
 from headway.scale.tasks import Keys, PolicyFile, Task, tasks_of
 
 BREAKS = """
@@ -31,6 +34,23 @@ class Breaks(Policy):
     \"\"\"Fails at its first decision.\"\"\"
     def decide(self, view):
         raise RuntimeError("on purpose")
+"""
+
+NOTES = """
+from __future__ import annotations
+from dataclasses import dataclass
+from headway import Dispatch, Policy, policy
+
+@dataclass
+class Note:
+    name: str
+
+@policy("notes")
+class Notes(Policy):
+    \"\"\"Has a dataclass beside it.\"\"\"
+    def decide(self, view):
+        for request, core in zip(view.ready, list(view.idle)):
+            yield Dispatch((request,), range(request.next_block, request.next_block + 1), (core,))
 """
 
 DIES = """
@@ -154,6 +174,92 @@ def test_a_line_that_was_cut_off_is_run_again(suite_file: Path, tmp_path: Path) 
     assert len(finished(tmp_path)) == 1
     again = evaluate(tasks, tmp_path, Backend())
     assert [shown(row) for row in again] == [shown(row) for row in first]
+
+
+def test_a_part_that_ends_in_a_cut_line_takes_whole_lines(tmp_path: Path) -> None:
+    """As after a crash, once another process with the same number comes."""
+    Part(tmp_path, "process-1").add({"key": "a", "failed": False})
+    (file,) = (tmp_path / PARTS).iterdir()
+    file.write_bytes(file.read_bytes()[:-1] + b'\n{"key": "b", "fai')
+    Part(tmp_path, "process-1").add({"key": "c", "failed": False})
+    Part(tmp_path, "process-1").add({"key": "d", "failed": False})
+    assert sorted(finished(tmp_path)) == ["a", "c", "d"]
+
+
+def test_a_run_in_which_no_request_counts_has_failed(suite_file: Path, tmp_path: Path) -> None:
+    task = tasks_from(suite_file)[0]
+    idle = replace(task, scenario=task.scenario.with_overrides({"warmup": "1000 s"}))
+    rows = evaluate([idle], tmp_path, Backend())
+    assert [row["failed"] for row in rows] == [True, True]
+    assert "none arrived after the warm-up; accepted: a shorter warmup" in rows[0]["cause"]
+
+
+def test_a_policy_file_may_have_dataclasses(suite_file: Path, tmp_path: Path) -> None:
+    PolicyFile("notes.py", NOTES).register()
+    (row,) = evaluate(tasks_from(suite_file, ["notes"])[:1], tmp_path, Backend())
+    assert not row["failed"]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("\nimport nothing_of_that_name\n", r"mine\.py:2: ModuleNotFoundError: No module named"),
+        ("x = (", r"mine\.py: SyntaxError: '\(' was never closed \(.*line 1\)"),
+        ("from headway import policy\nfrom headway.policies.edf import Edf as E\n"
+         "@policy('edf')\nclass Edf(E): ...", r"mine\.py:3: ValueError: policy 'edf' is already registered"),
+        (BREAKS.replace('"breaks"', '"a,b"'), "policy 'a,b': accepted as a name: letters, digits"),
+        (BREAKS.replace('"breaks"', '"a:drop"'), "without ':drop' at the end"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_policy_file_have_its_line(tmp_path: Path, source: str, said: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(source)
+    with pytest.raises(HeadwayError, match=said):
+        PolicyFile.read(file).register()
+
+
+def test_a_policy_file_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(HeadwayError, match=r"mine\.py: 'utf-8' codec .* accepted: a Python file in UTF-8"):
+        PolicyFile.read(file)
+
+
+def test_a_new_version_of_a_policy_file_takes_the_place_of_the_old_one() -> None:
+    PolicyFile("mine.py", BREAKS).register()
+    PolicyFile("mine.py", BREAKS.replace("RuntimeError", "ValueError")).register()
+    with pytest.raises(HeadwayError, match="policy 'breaks' is already registered by Breaks"):
+        PolicyFile("other.py", BREAKS).register()
+
+
+def test_a_place_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(HeadwayError, match=r"--out .*file: is a file; accepted: a folder"):
+        require_folder(file)
+    with pytest.raises(HeadwayError, match=r"--out .*file/below: nothing can be written there: Not a dir"):
+        require_folder(file / "below")
+    require_folder(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_failures_are_told_once_for_each_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"cell": "a", "policy": "x", "seed": seed, "failed": seed != 9, "cause": f"cause {seed % 2}"}
+        for seed in range(10)
+    ]
+    with pytest.raises(typer.Exit):
+        end_with(rows)
+    said = capsys.readouterr().err
+    assert said.splitlines() == [
+        "failed: a, x, seed 0 and 4 more: cause 0",
+        "failed: a, x, seed 1 and 3 more: cause 1",
+        "error: 9 of 10 runs failed; the others are in the results",
+    ]
+    end_with(rows[9:])
+    with pytest.raises(typer.Exit):
+        end_with(rows[:2])
+    assert "the others" not in capsys.readouterr().err
 
 
 def test_a_failing_policy_loses_no_other_run(suite_file: Path, tmp_path: Path) -> None:

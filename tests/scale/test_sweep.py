@@ -62,6 +62,7 @@ def test_all_combinations_with_all_seeds(scenario_file: Path) -> None:
     [
         ([Axis("load", (1.0,)), Axis("load", (2.0,))], "load is there twice"),
         ([Axis("seed", (1, 2))], "--seeds"),
+        ([Axis("policy", ("edf", "lucas"))], "--policies"),
         ([Axis("a", tuple(range(200))), Axis("b", tuple(range(200)))], "40,000 combinations"),
         ([Axis("lode", (1.0,))], "lode"),
         ([Axis("tenants.camera.priority", (1,))], "no item 'camera'"),

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headway.core.errors import HeadwayError
-
 if TYPE_CHECKING:
     from headway.record.outputs import OutputPaths
     from headway.wiring import Answered, Prepared
@@ -128,12 +126,7 @@ def say_where(written: OutputPaths) -> None:
 
 def load_policies(files: list[Path] | None) -> None:
     """Run files that register policies. Raises HeadwayError for one that is missing or fails."""
-    import runpy
+    from headway.scale.tasks import PolicyFile as File
 
     for file in files or []:
-        if not file.is_file():
-            raise HeadwayError(f"--policy-file: found no file {file}; accepted: a Python file")
-        try:
-            runpy.run_path(str(file))
-        except (Exception, SystemExit) as error:
-            raise HeadwayError(f"--policy-file {file}: {type(error).__name__}: {error}") from error
+        File.read(file).register()

@@ -75,7 +75,11 @@ def evaluate_command(
     rows = run_all(tasks, folder, backend, files)
     written = write_evaluation(folder, chosen.name, rows, about(given_seeds))
     console = Console()
-    console.print(standings(Evaluation(rows)))
+    evaluation = Evaluation(rows)
+    if evaluation.complete:
+        console.print(standings(evaluation))
+    else:
+        console.print("No cell has a result of every policy.")
     console.print(
         f"Results: {written.results}\nSummary: {written.summary}\nReport:  {written.report}",
         soft_wrap=True,

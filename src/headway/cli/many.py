@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headway.scale.tasks import PolicyFile, Task
 
 EXIT_FAILED_RUNS = 1
+MOST_CAUSES = 5
 
 Workers = Annotated[
     int | None,
@@ -149,13 +150,21 @@ def end_with(rows: Sequence[Row]) -> None:
     failures = [row for row in rows if row["failed"]]
     if not failures:
         return
-    for row in failures[:5]:
-        print(f"failed: {row['cell']}, {row['policy']}, seed {row['seed']}: {row['cause']}", file=sys.stderr)
-    more = len(failures) - 5
+    by_cause: dict[str, list[Row]] = {}
+    for row in failures:
+        by_cause.setdefault(str(row["cause"]), []).append(row)
+    for cause, alike in list(by_cause.items())[:MOST_CAUSES]:
+        first = alike[0]
+        others = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        print(
+            f"failed: {first['cell']}, {first['policy']}, seed {first['seed']}{others}: {cause}",
+            file=sys.stderr,
+        )
+    more = len(by_cause) - MOST_CAUSES
     print(
         f"error: {len(failures)} of {len(rows)} runs failed"
-        + (f", {more} more than listed here" if more > 0 else "")
-        + "; the others are in the results",
+        + (f", for {more} more causes than listed here" if more > 0 else "")
+        + ("; the others are in the results" if len(failures) < len(rows) else ""),
         file=sys.stderr,
     )
     raise typer.Exit(EXIT_FAILED_RUNS)

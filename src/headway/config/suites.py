@@ -33,6 +33,9 @@ MOST_CELLS = 10_000
 AXES = ("models", "hardware", "qos", "loads", "arrivals", "priorities")
 """Of every suite, from the slowest to the fastest; then come the places of `over`."""
 
+_ELSEWHERE = {"seed": "seeds", "policy": "policies", "load": "loads", "hardware": "hardware", "name": "name"}
+"""Places of a scenario that a suite has a field of its own for, so that they are no places of `over`."""
+
 _Text = Annotated[str, Field(min_length=1, max_length=256)]
 _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 _Policy = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}$")]
@@ -107,6 +110,15 @@ class Suite(Strict):
     @model_validator(mode="after")
     def _check(self) -> Suite:
         exactly_one(self.duration, self.requests, 'duration ("2 s") and requests (1000)')
+        for path in self.over:
+            if path in AXES or path in _ELSEWHERE:
+                own = _ELSEWHERE.get(path, path)
+                raise mistake(
+                    f"found {path!r}; accepted: places of a scenario that have no field of the suite,"
+                    f" as {own} is for this one",
+                    "over",
+                    path,
+                )
         axes = self._labels()
         values: dict[str, list[Any]] = {**axes, "seeds": list(self.seeds), "policies": list(self.policies)}
         for axis, labels in values.items():

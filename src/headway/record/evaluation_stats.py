@@ -83,14 +83,22 @@ class Evaluation:
         return fmean(values.values()) if values else None
 
     @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """The policies with at least one run that did not fail: one that always fails hides no other."""
+        done = {policy for policy, _, _ in self._by_place}
+        return tuple(policy for policy in self.policies if policy in done)
+
+    @cached_property
     def complete(self) -> tuple[str, ...]:
-        """Cells in which every policy has every seed."""
+        """Cells in which every compared policy has every seed; none without compared policies."""
+        if not self.compared:
+            return ()
         return tuple(
             cell
             for cell in self.cells
             if all(
                 len(self.values("sla_satisfaction", policy, cell)) == len(self.seeds)
-                for policy in self.policies
+                for policy in self.compared
             )
         )
 
@@ -100,7 +108,7 @@ class Evaluation:
         return ranking(
             {
                 policy: [self.mean("sla_satisfaction", policy, cell) or 0.0 for cell in self.complete]
-                for policy in self.policies
+                for policy in self.compared
             }
         )
 
@@ -130,10 +138,10 @@ class Evaluation:
         cells = self.complete
         if not cells:
             return []
-        slas = {policy: self.by_seed("sla_satisfaction", policy, cells) for policy in self.policies}
-        order = sorted(self.policies, key=lambda policy: -fmean(slas[policy].values()))
+        slas = {policy: self.by_seed("sla_satisfaction", policy, cells) for policy in self.compared}
+        order = sorted(self.compared, key=lambda policy: -fmean(slas[policy].values()))
         best = {
-            cell: max(self.mean("sla_satisfaction", policy, cell) or 0.0 for policy in self.policies)
+            cell: max(self.mean("sla_satisfaction", policy, cell) or 0.0 for policy in self.compared)
             for cell in cells
         }
         ranks = self.ranking.mean_ranks if self.ranking is not None else {}

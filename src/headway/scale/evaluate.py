@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from headway import wiring
 from headway.core.errors import HeadwayError
@@ -83,6 +84,15 @@ def _placed(row: Row, task: Task) -> Row:
 
 
 def require_folder(folder: Path) -> None:
-    """Raise HeadwayError if results cannot go there."""
+    """Make the folder if it is not there. Raises HeadwayError if results cannot go there."""
     if folder.exists() and not folder.is_dir():
         raise HeadwayError(f"--out {folder}: is a file; accepted: a folder, or a name for a new one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise HeadwayError(
+            f"--out {folder}: nothing can be written there: {error.strerror}; accepted: a folder that can be"
+            " written, or a name for a new one"
+        ) from None

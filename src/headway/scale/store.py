@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +25,13 @@ class Part:
         """Append a row; it is on its way to the disk when this returns."""
         line = json.dumps(_told(row), allow_nan=False, ensure_ascii=False) + "\n"
         with open(self._path, "ab") as file:
-            file.write(line.encode())
+            # First ends a line that an earlier process of the same name left cut off.
+            file.write(b"\n" + line.encode() if file.tell() and not self._ended() else line.encode())
+
+    def _ended(self) -> bool:
+        with open(self._path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
 
 
 def finished(folder: Path) -> dict[str, Row]:

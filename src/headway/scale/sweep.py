@@ -63,6 +63,8 @@ def sweep_tasks(
         raise HeadwayError(f"--over: {twice} is there twice; accepted: each place once")
     if "seed" in places:
         raise HeadwayError("--over: found seed; accepted: --seeds 1,2,3, so that policies are paired by seed")
+    if "policy" in places:
+        raise HeadwayError("--over: found policy; accepted: --policies edf,lucas, so that they are compared")
     count = prod(len(axis.values) for axis in axes)
     if count > MOST_CELLS:
         raise HeadwayError(f"--over: {count:,} combinations; at most {MOST_CELLS:,} are accepted")
@@ -70,9 +72,9 @@ def sweep_tasks(
     for values in product(*(axis.values for axis in axes)):
         changes = dict(zip(places, values, strict=True))
         cell = " ".join(f"{place}={value}" for place, value in changes.items()) or scenario.name
-        at_values = scenario.with_overrides(changes)
         tasks += [
-            Task(cell, changes, at_values.with_overrides({"seed": seed}), tuple(policies)) for seed in seeds
+            Task(cell, changes, scenario.with_overrides(changes | {"seed": seed}), tuple(policies))
+            for seed in seeds
         ]
     return tasks
 

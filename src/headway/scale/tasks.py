@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +12,8 @@ from importlib import resources
 from importlib.abc import Traversable
 from importlib.metadata import version
 from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
 from typing import Any
 
 from headway.config import Scenario, Suite
@@ -45,17 +48,27 @@ class PolicyFile:
 
     @classmethod
     def read(cls, path: Path) -> PolicyFile:
-        """Raises HeadwayError if there is no such file."""
+        """Raises HeadwayError if there is no such file, or if it is no text."""
         if not path.is_file():
             raise HeadwayError(f"--policy-file: found no file {path}; accepted: a Python file")
-        return cls(str(path), path.read_text(encoding="utf-8"))
+        try:
+            return cls(str(path), path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise HeadwayError(f"--policy-file {path}: {error}; accepted: a Python file in UTF-8") from None
 
     def register(self) -> None:
-        """Run it, so that its policies can be named. Raises HeadwayError if that fails."""
+        """Run it, so that its policies can be named. Raises HeadwayError, with the line, if that fails."""
+        # A module that can be found by its name, since dataclasses look theirs up. Its name stays the same if
+        # the file changes, so that a new version of a policy takes the place of the old one.
+        module = ModuleType(f"policy_file_{_digest(self.name.encode())[:12]}")
+        module.__file__ = self.name
+        sys.modules[module.__name__] = module
         try:
-            exec(compile(self.source, self.name, "exec"), {"__name__": "policy_file", "__file__": self.name})
+            exec(compile(self.source, self.name, "exec"), module.__dict__)
         except (Exception, SystemExit) as error:
-            raise HeadwayError(f"--policy-file {self.name}: {type(error).__name__}: {error}") from error
+            lines = [at.lineno for at in extract_tb(error.__traceback__) if at.filename == self.name]
+            place = f"{self.name}:{lines[-1]}" if lines else self.name
+            raise HeadwayError(f"--policy-file {place}: {type(error).__name__}: {error}") from error
 
 
 def tasks_of(suite: Suite, seeds: Sequence[int], policies: Sequence[str], cells: Sequence[str]) -> list[Task]:

@@ -70,6 +70,10 @@ def _run(prepared: wiring.Prepared, bounding: wiring.Bounding, policy: str) -> R
     wall_s = perf_counter() - began_s
     bound = bounding.of(log)
     summary = replace(summarise(log), sla_bound=bound.sla_satisfaction)
+    if not summary.total.requests:
+        raise HeadwayError(
+            "no request counts: none arrived after the warm-up; accepted: a shorter warmup, or more requests"
+        )
     measured = times.microseconds()
     device, demand = prepared.device, prepared.demand
     figures: dict[str, Any] = {
