@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headway.core.block import Mode
-from headway.core.device import Dataflow
+from headway.core.device import Dataflow, SharedMemory
 from headway.cost import build_table, input_buffer_rows, systolic_cycles
 from headway.models.graph import Operand
 
@@ -58,6 +58,20 @@ def test_halo_is_recomputed_where_lines_do_not_fit(chain, device):
     assert option.sram_bytes < cached.sram_bytes
     assert option.compute_s > cached.compute_s
     assert option.dram_bytes == cached.dram_bytes
+
+
+def test_recomputed_halo_passes_a_level_that_cores_share_again(chain, device):
+    def machine(sram: int):
+        plain = device(sram=sram, switch_s=0.0)
+        slow = SharedMemory(1024, 1e8, 0.0)  # far slower than the arrays
+        return replace(plain, cores=tuple(replace(core, shared=slow) for core in plain.cores))
+
+    cached = build_table(chain(4), machine(2 << 20)).option(Mode.FUSED, 0, 4, (0,), band_rows=28)
+    tight = build_table(chain(4), machine(int(cached.sram_bytes) - 1))
+    option = tight.option(Mode.FUSED, 0, 4, (0,), band_rows=28)
+    assert option.macs > cached.macs
+    # As above, 12 of 4 x 56 rows pass twice.
+    assert option.compute_s == pytest.approx(cached.compute_s * (1 + 12 / 224))
 
 
 def test_halo_that_costs_too_much_is_not_recomputed(chain, device):
