@@ -179,3 +179,17 @@ def test_tables_have_the_traffic_of_mappings_where_weights_go_past_the_sram(netw
     table = build_table(graph, device)
     for block, (terms,) in enumerate(layer_terms(graph, device)):
         assert table.serial[block][0].dram_bytes == pytest.approx(terms.dram_bytes, rel=0.02)
+
+
+def test_inputs_do_not_lie_where_outputs_do(network):
+    """ShiDianNao has 64 KiB for inputs and as much for outputs; 98 KiB of inputs do not fit either."""
+    net = network(128, 28, 28)
+    net.conv(256, 3, stride=2)
+    graph = net.graph()
+    (layer,) = graph.layers
+    once = layer.input_bytes + layer.weight_bytes + layer.output_bytes
+    described = describe_hardware("shidiannao").to_mapping()
+    assert build_table(graph, load_hardware(described)).serial[0][0].dram_bytes > once
+    (inputs,) = (m for m in described["cores"][0]["memories"] if m["operands"] == ["I"])
+    inputs["size"] = "128 KiB"
+    assert build_table(graph, load_hardware(described)).serial[0][0].dram_bytes == once
