@@ -92,6 +92,26 @@ def test_everything_is_drawn_and_nothing_loaded(page: Page, tmp_path: Path) -> N
     assert requests == [(tmp_path / "page.html").as_uri()]
 
 
+def test_wide_intervals_do_not_squeeze_what_they_are_of(page: Page, tmp_path: Path) -> None:
+    """Two seeds far apart: intervals of more than the whole axis."""
+    names = tuple(f"policy-number-{number}" for number in range(12))
+    given = [
+        row
+        | {
+            "sla_satisfaction": 0.4 + 0.25 * row["seed"],
+            "fairness": 0.9 * (row["seed"] - 1),
+            "energy_mj": 9.0,
+        }
+        for row in rows(names)
+    ]
+    shown(page, tmp_path / "page.html", "wide", given)
+    low, high = page.evaluate("document.getElementById('plot-axis-0')._fullLayout.yaxis.range")
+    assert 0.0 <= low < 77.5 < 100.0 <= high < 110.0
+    low, high = page.evaluate("document.getElementById('plot-fairness')._fullLayout.yaxis.range")
+    assert 0.0 <= low < 0.45 < 1.0 <= high < 1.2
+    assert page.locator("#plot-fairness .xtick").count() == len(names)
+
+
 def test_hostile_names_are_shown_as_they_are(page: Page, tmp_path: Path) -> None:
     given = rows((HOSTILE, "edf"), hardware=HOSTILE, failing=True)
     complaints, requests = shown(page, tmp_path / "page.html", HOSTILE, given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -89,3 +91,14 @@ def test_defects_are_not_hidden(command, defect: Exception) -> None:
     command(act)
     with pytest.raises(type(defect), match=str(defect)):
         cli.main(["act"])
+
+
+def test_a_full_disk_is_one_line(
+    command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    command(full)
+    assert exit_status(["act"]) == 2
+    assert capsys.readouterr().err == "error: a file cannot be written to its end: No space left on device\n"

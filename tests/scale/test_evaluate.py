@@ -186,6 +186,14 @@ def test_a_part_that_ends_in_a_cut_line_takes_whole_lines(tmp_path: Path) -> Non
     assert sorted(finished(tmp_path)) == ["a", "c", "d"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    part = Part(tmp_path, "process-1")
+    (tmp_path / PARTS / "process-1.jsonl").symlink_to("/dev/full")
+    with pytest.raises(HeadwayError, match=r"process-1\.jsonl cannot be written: No space left on device"):
+        part.add({"key": "a", "failed": False})
+
+
 def test_a_run_in_which_no_request_counts_has_failed(suite_file: Path, tmp_path: Path) -> None:
     task = tasks_from(suite_file)[0]
     idle = replace(task, scenario=task.scenario.with_overrides({"warmup": "1000 s"}))

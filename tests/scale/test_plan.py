@@ -123,6 +123,12 @@ def test_closed_loops_are_refused(scenario_file: Path) -> None:
         plan(scenario, "edf", [1])
 
 
+def test_a_warm_up_that_takes_all_requests_is_no_sla_that_holds(scenario_file: Path) -> None:
+    scenario = Scenario.load(scenario_file).with_overrides({"warmup": "1000 s"})
+    with pytest.raises(HeadwayError, match=r"plan: at 1 times the rates .* none arrived after the warm-up"):
+        plan(scenario, "edf", [1], 0.2, 1)
+
+
 def test_the_load_of_the_scenario_is_where_multiples_count_from(
     scenario_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

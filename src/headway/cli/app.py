@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -24,6 +25,7 @@ from headway.cli import (
 )
 from headway.core.errors import HeadwayError
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EXIT_USAGE = 2
 
 app = typer.Typer(
@@ -75,9 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HeadwayError as error:
         _fail(str(error))
     except OSError as error:
-        if error.filename is None:
-            raise
-        _fail(f"{error.filename}: {error.strerror}")
+        if error.filename is not None:
+            _fail(f"{error.filename}: {error.strerror}")
+        if error.errno in NO_ROOM:
+            _fail(f"a file cannot be written to its end: {error.strerror}")
+        raise
 
 
 def _fail(message: str) -> None:

@@ -197,6 +197,11 @@ def _holds(search: Search, factor: float) -> Mapping[str, bool]:
     scenario = search.scenario.with_overrides({"load": factor * search.per_factor})
     prepared = wiring.prepare(scenario, shelf=_SHELF)
     summary = summarise(wiring.simulate(prepared, search.policy))
+    if not summary.total.requests:
+        raise HeadwayError(
+            f"plan: at {factor:.3g} times the rates of the scenario no request counts: none arrived after the"
+            ' warm-up; accepted: a warmup that is a share ("10 %"), or more requests'
+        )
     return {name: scores.meets_percentile is not False for name, scores in summary.tenants.items()}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from headway.core.errors import HeadwayError
 from headway.record.evaluation import Row
 
 PARTS: Final = "parts"
@@ -22,11 +23,17 @@ class Part:
         self._path.parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, row: Row) -> None:
-        """Append a row; it is on its way to the disk when this returns."""
+        """Append a row; it is on its way to the disk when this returns. Raises HeadwayError if it cannot."""
         line = json.dumps(_told(row), allow_nan=False, ensure_ascii=False) + "\n"
-        with open(self._path, "ab") as file:
-            # First ends a line that an earlier process of the same name left cut off.
-            file.write(b"\n" + line.encode() if file.tell() and not self._ended() else line.encode())
+        try:
+            with open(self._path, "ab") as file:
+                # First ends a line that an earlier process of the same name left cut off.
+                file.write(b"\n" + line.encode() if file.tell() and not self._ended() else line.encode())
+        except OSError as error:
+            raise HeadwayError(
+                f"--out: {self._path} cannot be written: {error.strerror}; what is in it stays, and the same"
+                " command goes on from there once there is room"
+            ) from None
 
     def _ended(self) -> bool:
         with open(self._path, "rb") as file:

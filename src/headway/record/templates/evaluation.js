@@ -76,6 +76,16 @@
     };
   }
 
+  // Error bars within what a figure can be, so that wide intervals of few seeds do not squeeze all else.
+  function intervals(values, most, colour, look) {
+    const half = (value) => value[1] ?? 0;
+    return {
+      type: "data", symmetric: false, color: colour, ...look,
+      array: values.map((value) => Math.max(0, Math.min(half(value), most - value[0]))),
+      arrayminus: values.map((value) => Math.max(0, Math.min(half(value), value[0]))),
+    };
+  }
+
   function curves(axis, group) {
     const shown = data.axes[axis][group];
     const traces = data.policies.map((policy, place) => {
@@ -84,7 +94,7 @@
         type: "scatter", mode: "lines+markers", name: plain(policy), x: shown.x, y: line.map((value) => value[0]),
         line: { color: at(COLOURS, place), dash: at(DASHES, Math.floor(place / COLOURS.length)), width: 2 },
         marker: { symbol: at(SYMBOLS, place), size: 7 },
-        error_y: { type: "data", array: line.map((value) => value[1] ?? 0), thickness: 1, width: 3, color: at(COLOURS, place) },
+        error_y: intervals(line, 100, at(COLOURS, place), { thickness: 1, width: 3 }),
         hovertemplate: "%{x}: %{y:.2f} %<extra>" + plain(policy) + "</extra>",
       };
     });
@@ -92,25 +102,27 @@
       type: "scatter", mode: "lines", name: "bound", x: shown.x, y: shown.bound,
       line: { color: css("--ink"), dash: "dot", width: 1.5 }, hovertemplate: "%{x}: %{y:.2f} %<extra>bound</extra>",
     });
+    const means = traces.flatMap((trace) => trace.y).filter((value) => value !== null);
+    const lowest = Math.max(0, 10 * Math.floor(Math.min(90, ...means) / 10) - 5);
     const wide = Math.max(...shown.x) > 8 * Math.min(...shown.x) && Math.min(...shown.x) > 0;
     return {
       traces,
       layout: layout({
         xaxis: { title: title(plain(axis)), type: wide ? "log" : "linear", tickvals: shown.x, ticktext: shown.labels.map(plain) },
-        yaxis: { title: title("% on time"), rangemode: "tozero" },
+        yaxis: { title: title("% on time"), range: [lowest, 101] },
       }),
     };
   }
 
-  function bars(values, suffix) {
+  function bars(values, suffix, most) {
     return {
       traces: [{
         type: "bar", x: placesOf(data.policies), y: values.map((value) => value[0]),
         marker: { color: data.policies.map((_, place) => at(COLOURS, place)) },
-        error_y: { type: "data", array: values.map((value) => value[1] ?? 0), thickness: 1.4, width: 4, color: css("--ink") },
+        error_y: intervals(values, most, css("--ink"), { thickness: 1.4, width: 4 }),
         customdata: data.policies.map(plain), hovertemplate: "%{customdata}: %{y:.4~g}" + suffix + "<extra></extra>",
       }],
-      layout: layout({ xaxis: named(data.policies), yaxis: { rangemode: "tozero" } }),
+      layout: layout({ xaxis: { ...named(data.policies), tickangle: data.policies.length > 5 ? -60 : 0 }, yaxis: { rangemode: "tozero" } }),
     };
   }
 
@@ -145,7 +157,7 @@
   function draw() {
     const config = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
     const plots = {
-      heat: heat(), fairness: bars(data.fairness, ""), energy: bars(data.energy, " mJ"),
+      heat: heat(), fairness: bars(data.fairness, "", 1), energy: bars(data.energy, " mJ", Infinity),
       "modes-time": modesOverTime(policy.value), "modes-cells": modesByCell(policy.value),
     };
     if (data.ranks) plots.ranks = ranks();
