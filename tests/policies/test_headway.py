@@ -1,16 +1,18 @@
 """Headway's decisions on accelerators, worked by hand on toy tables (1 GB/s)."""
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import pytest
 from core_scene import MS, ends, order, scene, starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.core.checks import PolicyError
+from headway.core.errors import HeadwayError
 from headway.policies import make
 from headway.policies.headway_admission import OVERLAP, STRETCH, Load, left_out
-from headway.testing import play, toy_lane_table, toy_lanes, toy_request
+from headway.testing import play, toy_lane_table, toy_lanes
+from headway.wiring import live, simulated
 
 
 def load(id, due_s, cores_s, memory_s=0.0, *, weight=1.0, best_effort=False):
@@ -40,11 +42,15 @@ def test_best_effort_is_left_out_first():
     assert left_out([load(0, 5, 4), load(1, 4.5, 0.6, best_effort=True)], now=0.0) == {1}
 
 
-def test_the_memory_counts_like_the_cores_and_the_lesser_of_them_by_half():
-    loads = [load(0, 3, 1, 2), load(1, 7, 1, 3)]  # 5 s of memory, and half of 2 s of the cores
-    assert 2 * OVERLAP + 5 == 6
-    assert left_out(loads, now=0.0) == set()
-    assert left_out([loads[0], load(1, 5.9, 1, 3)], now=0.0) == {1}
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_memory_counts_like_the_cores_and_the_lesser_of_them_in_part(swapped):
+    # 5 s of one resource and 2 s of the other: 5 + 0.3 x 2 = 5.6.
+    def both(id, due_s, cores_s, memory_s):
+        return load(id, due_s, *((memory_s, cores_s) if swapped else (cores_s, memory_s)))
+
+    assert OVERLAP == 0.3
+    assert left_out([both(0, 3, 1, 2), both(1, 5.61, 1, 3)], now=0.0) == set()
+    assert left_out([both(0, 3, 1, 2), both(1, 5.59, 1, 3)], now=0.0) == {1}
 
 
 @settings(deadline=None, max_examples=60)
@@ -80,25 +86,24 @@ def test_the_long_request_waits_where_it_would_make_several_late():
     assert in_time == {"headway": [1, 2, 3], "headway:no-admission": [0, 1]}
 
 
-def test_one_that_was_left_out_is_served_when_there_is_room():
-    # Left out beside the short ones (16 x 1.6 > 19), it is in time after them all the same.
-    requests = [("long", 0, 18), ("short", 0, 19), ("short", 0, 19), ("short", 0, 19)]
-    log = scene("headway", requests, MODELS)
-    assert order(log)[:3] == [1, 2, 3]
+def test_one_that_was_left_out_comes_back_as_soon_as_there_is_room():
+    # All take 16 ms, stretched 16 x 1.2 = 19.2 > 19: the long one is left out. When the first short one is
+    # done, 2 + 14 x 1.2 = 18.8 fits, and the long one has the earliest deadline.
+    assert STRETCH == 1.2
+    log = scene("headway", [("long", 0, 18), *[("short", 0, 19)] * 3], MODELS)
+    assert list(dict.fromkeys(order(log))) == [1, 0, 2, 3]
+    assert ends(log) == pytest.approx({1: 2, 0: 12, 2: 14, 3: 16})
+
+
+def test_one_that_is_left_out_to_the_last_is_served_after_the_others():
+    # As above, but due by 18.3: 18.8 is too late, so is 4 + 12 x 1.2 = 18.4 after the second short one. By
+    # itself, 6 + 10 x 1.2 = 18, it fits.
+    log = scene("headway", [("long", 0, 18.2), *[("short", 0, 18.3)] * 3], MODELS)
+    assert list(dict.fromkeys(order(log))) == [1, 2, 3, 0]
     assert ends(log)[0] == pytest.approx(16)
 
 
-def test_a_late_request_does_not_start_while_the_memory_is_busy_for_another():
-    # Request 0 asks for four times the bandwidth until 16 ms; request 1 is late from the start.
-    models = {"wide": [(1, 4e6)] * 4, "late": [1]}
-    requests = [("wide", 0, 100), ("late", 1, 0.5)]
-    gated, free = (starts(scene(name, requests, models, cores=2)) for name in ("headway", "headway:no-gate"))
-    begin_ms = {request: at for request, at, *_ in reversed(gated)}
-    assert begin_ms[1] > 1
-    assert (1, 1.0, "1", 0, 1) in free
-
-
-def test_it_starts_on_an_idle_core_while_there_is_bandwidth():
+def test_a_late_request_starts_on_an_idle_core():
     log = scene("headway", [("narrow", 0, 100), ("late", 1, 0.5)], {"narrow": [9], "late": [1]}, cores=2)
     assert starts(log) == [(0, 0.0, "0", 0, 1), (1, 1.0, "1", 0, 1)]
 
@@ -133,9 +138,19 @@ def test_it_never_drops_by_itself_but_under_the_common_rule():
     assert outcomes["headway:drop"] == {0: "dropped", 1: "done", 2: "done", 3: "done"}
 
 
-def test_lanes_are_refused_with_the_policy_that_serves_them():
+@pytest.mark.parametrize("name", ["headway", "headway:no-admission", "headway:drop"])
+@pytest.mark.parametrize("run", [simulated.simulate, live.run])
+def test_lanes_are_refused_before_a_run_begins(name, run, monkeypatch):
+    lanes = toy_lanes(1)
+    prepared = SimpleNamespace(device=lanes, scenario=None)  # asked for more, it raises AttributeError
+    monkeypatch.setattr(live, "require_lanes", lambda scenario: None)
+    with pytest.raises(HeadwayError, match=r"'toy-lanes' has lanes; accepted: .*'edf:planned'"):
+        run(prepared, name)
+
+
+def test_lanes_are_refused_to_who_drives_the_engine_directly():
     lanes = toy_lanes(1)
     tables = {"m": toy_lane_table(lanes, {1: [1 * MS]})}
-    request = toy_request(0, "m", tables, arrival_s=0.0, deadline_s=1.0)
-    with pytest.raises(PolicyError, match=r"has lanes; accepted: .*'edf:planned'"):
-        play(make("headway"), lanes, tables, [request])
+    with pytest.raises(HeadwayError, match="Headway needs an accelerator: 'toy-lanes' has lanes"):
+        play(make("headway"), lanes, tables, [])
+    assert not make("lucas").needs_accelerator, "others are not concerned"

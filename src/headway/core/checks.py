@@ -51,8 +51,15 @@ class PolicyFailed(PolicyError):
 
 
 def require_able(device: Device, policy: Policy) -> None:
-    """Raises HeadwayError for a policy that throttles a device that cannot: lanes."""
-    if device.has_lanes and Capability.THROTTLE in policy.needs:
+    """Raises HeadwayError for a policy that lanes refuse: one that needs an accelerator, or throttles."""
+    if not device.has_lanes:
+        return
+    if policy.needs_accelerator:
+        raise HeadwayError(
+            f"{type(policy).__name__} needs an accelerator: {device.name!r} has lanes; accepted: an"
+            " accelerator, or a policy that serves lanes, such as 'edf:planned'"
+        )
+    if Capability.THROTTLE in policy.needs:
         raise HeadwayError(
             f"{type(policy).__name__} needs {Capability.THROTTLE.value!r}: {device.name!r} has lanes, whose"
             " memory bandwidth cannot be capped; accepted: a policy without it, or an accelerator"

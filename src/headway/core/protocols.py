@@ -291,6 +291,7 @@ class Policy(Protocol):
 
     needs: frozenset[Capability]
     at_block_ends: bool  # whether decide is called, too, when a run goes on to its next block
+    needs_accelerator: bool  # whether it is refused on lanes
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Its place in `ready`, computed when it becomes ready."""

@@ -34,6 +34,7 @@ class Dropping(Policy):
     def __init__(self, inner: Policy) -> None:
         self.inner = inner
         self.needs, self.at_block_ends = inner.needs, inner.at_block_ends
+        self.needs_accelerator = inner.needs_accelerator
         self._least = LeastWork(inner.needs)
         self._latest: list[tuple[float, int, float, Request]] = []  # start, tie, since when it waits
         self._ties = count()

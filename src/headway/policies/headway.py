@@ -10,9 +10,7 @@ served (docs/headway-policy.md tells what each part brought):
    unit of weight is left out. It is decided anew each time, so one left out comes back when there is room.
 2. Choice. Admitted requests are served in order of deadline by Lucas's choice between fusion over several
    cores, over one, and layer by layer.
-3. Those left out and late ones fill idle cores, the shortest first, but not while the runs ask for all of the
-   memory bandwidth and one of them, or one that waits, can still be saved: bandwidth is shared equally, so a
-   late request would slow down the others.
+3. Those left out and late ones fill cores that stay idle, the shortest first.
 4. Yielding. If admitted requests wait and no core is idle, runs that are late or left out stop at their next
    safe point, the longest first. Beyond that Lucas's preemption holds.
 """
@@ -26,7 +24,6 @@ from typing import cast
 
 from headway.core.block import Option
 from headway.core.device import Core
-from headway.core.errors import HeadwayError
 from headway.core.messages import Decision, Dispatch, Preempt
 from headway.core.protocols import View
 from headway.core.request import Request
@@ -47,32 +44,23 @@ WORTH_STOPPING = 3.0
 @policy("headway")
 @policy("headway:no-admission", admission=False)
 @policy("headway:no-yielding", yielding=False)
-@policy("headway:no-gate", gate=False)
 class Headway(Lucas):
     """Serves those requests that can be on time together, in the runs that Lucas would choose.
 
     Each argument that is False leaves something out, for the ablations: `admission`, so that every request is
-    served that can be saved by itself; `yielding` of runs that are late or left out; `gate`, that they do not
-    begin while the memory is busy. For accelerators; on lanes it refuses to run.
+    served that can be saved by itself; `yielding` of runs that are late or left out. For accelerators only.
     """
 
-    def __init__(self, *, admission: bool = True, yielding: bool = True, gate: bool = True) -> None:
+    needs_accelerator = True
+
+    def __init__(self, *, admission: bool = True, yielding: bool = True) -> None:
         super().__init__()
         self._admission = admission
         self._yields = yielding
-        self._gate = gate
         self._leasts: dict[str, Least] = {}
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
-        """The latest start that still meets the deadline on one core, and what else its order depends on.
-
-        Raises HeadwayError on a device with lanes.
-        """
-        if view.device.has_lanes:
-            raise HeadwayError(
-                f"policy 'headway': {view.device.name!r} has lanes; accepted: an accelerator, or the policy"
-                " 'edf:planned' on lanes"
-            )
+        """The latest start that still meets the deadline on one core, and what else its order depends on."""
         block, least = request.next_block, self._least(request, view)
         place = Place.of(request, least.alone_s[block])
         return (*place[:3], *Load.of(request, least.cores_s[block], least.memory_s[block]))
@@ -93,8 +81,7 @@ class Headway(Lucas):
             waiting = {request.id: request for request in admitted}
             by_deadline = (waiting[load[2]] for load in plan if load[2] in waiting)
             order = list(islice(by_deadline, JOBS_CONSIDERED + pressure.idle))
-            busy = self._gate and view.bandwidth_free() <= 0.0 and (admitted or going_on)
-            if len(order) < JOBS_CONSIDERED and not busy:
+            if len(order) < JOBS_CONSIDERED:
                 rest = [*[request for request in savable if request.id in out], *late]
                 order += nsmallest(JOBS_CONSIDERED, rest, key=_remaining_s)
             yield from self._launches(order, ahead, pressure, view)
