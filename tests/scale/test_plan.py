@@ -66,13 +66,18 @@ def test_changes_are_one_core_of_each_kind_and_a_little_bandwidth(scenario_file:
     assert changed["1 GB/s more"].device().dram_bandwidth_bytes_s == 3e9
 
 
-def test_a_lane_is_added_to_lanes(scenario_file: Path) -> None:
+def test_a_lane_is_added_to_lanes_where_processors_are_left_for_it(
+    scenario_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario = Scenario.load(scenario_file).with_overrides(
         {"hardware": {"name": "two", "lanes": {"count": 2, "threads_per_lane": 1}}}
     )
+    monkeypatch.setattr(planning, "machine_threads", lambda: 3)
     (change,) = changes_of(scenario).items()
     assert change[0] == "one more lane"
     assert len(change[1].device().cores) == 3
+    monkeypatch.setattr(planning, "machine_threads", lambda: 2)
+    assert changes_of(scenario) == {}
 
 
 @pytest.mark.slow

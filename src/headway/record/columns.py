@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from headway.core.run import Outcome
 from headway.record.log import LogTable
 
+_ROUNDING_S: Final = 1e-9  # far less than any stretch of work
+
 UNFINISHED: Final = "unfinished"
 LATE: Final = "late"
 IN_TIME: Final = "in time"
@@ -161,13 +163,25 @@ def requests_of(log: LogTable) -> Requests:
 
 def warmup_end_s(log: LogTable) -> float:
     """Requests that arrived before this time are warm-up: a time that the log's description gives, or else a
-    share of the time until the last arrival."""
+    share of the time until the last arrival: that of a root, since when those after it come is the policy's.
+    """
     given = log.metadata.get("warmup_s")
     if given is not None:
         return float(given)
+    return float(log.metadata.get("warmup_share", 0.0)) * _last_root_s(log)
+
+
+def _last_root_s(log: LogTable) -> float:
+    """The last arrival; requests of cascades count as arriving with their root, as their deadlines do."""
     arrivals = log.where("arrive")
-    last_s = float(log.floats("time_s")[arrivals].max()) if len(arrivals) else 0.0
-    return float(log.metadata.get("warmup_share", 0.0)) * last_s
+    if not len(arrivals):
+        return 0.0
+    arrived_s = log.floats("time_s")[arrivals]
+    tenant, names = log.codes("tenant")
+    given_s = {each["name"]: each.get("relative_deadline_s") for each in log.metadata.get("tenants", ())}
+    relative_s = np.array([*(given_s.get(name) or np.nan for name in names), np.nan])[tenant[arrivals]]
+    root_s = log.floats("deadline_s")[arrivals] - relative_s
+    return float(np.where(root_s < arrived_s - _ROUNDING_S, root_s, arrived_s).max())
 
 
 def stretches_of(log: LogTable) -> Stretches:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from headway import wiring
 from headway.config import Scenario
 from headway.config.arrivals import Closed
+from headway.config.lanes import LaneHardware, machine_threads
 from headway.core.errors import HeadwayError
 from headway.record.intervals import Interval, interval, paired
 from headway.record.metrics import summarise
@@ -137,10 +138,18 @@ def plan(
 
 
 def changes_of(scenario: Scenario) -> dict[str, Scenario]:
-    """The scenario on a little more hardware, by what is more."""
+    """The scenario on a little more hardware, by what is more.
+
+    Lanes are processors of this machine, which are measured: one more only where they suffice for it.
+    """
     hardware = scenario.to_mapping()["hardware"]
     if "lanes" in hardware:
         lanes = len(scenario.device().cores)
+        assert isinstance(scenario.hardware, LaneHardware)
+        here = machine_threads()
+        _, threads_per_lane = scenario.hardware.lanes.numbers(here)
+        if (lanes + 1) * threads_per_lane > here:
+            return {}
         return {"one more lane": scenario.with_overrides({"hardware.lanes.count": lanes + 1})}
     changed = {}
     for position, group in enumerate(hardware["cores"]):
