@@ -210,6 +210,7 @@ def test_same_models_get_names_of_their_own_and_long_names_are_cut(tmp_path: Pat
             "over: {loads: [1, 2, 3]}\nseeds:",
             ":9: over.loads: found 'loads'; accepted: places ",
         ),
+        ("seeds:", "over: {'': [1]}\nseeds:", "found ''; accepted: text with at least 1 character"),
         ("seeds:", "over: {seed: [1, 2]}\nseeds:", "as seeds is for this one"),
         ("seeds:", "over: {load: [1, 2]}\nseeds:", "as loads is for this one"),
         ("seeds:", "over: {policy: [edf]}\nseeds:", "as policies is for this one"),

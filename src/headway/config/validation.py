@@ -110,7 +110,11 @@ def _finding(detail: ErrorDetails) -> str:
         return f"{found}; accepted: a list"
     if kind == "string_type":
         return f"{found}; accepted: text"
-    for prefix, instead in (("Input should be ", ""), ("String should match ", "text that matches ")):
+    for prefix, instead in (
+        ("Input should be ", ""),
+        ("String should match ", "text that matches "),
+        ("String should have ", "text with "),
+    ):
         if message.startswith(prefix):
             message = instead + message.removeprefix(prefix)
     return f"{found}; accepted: {message}"
