@@ -14,7 +14,8 @@ from headway.record.charts import MAX_CURVE_POINTS, MAX_PANELS, MAX_SLICES, char
 from headway.record.log import LogTable
 from headway.record.metrics import Summary, summarise
 from headway.record.outputs import policy_folders, write_outputs
-from headway.record.report import render, script_json, write_report
+from headway.record.page import script_json
+from headway.record.report import render, write_report
 from headway.record.verdict import caution, headline, sentence
 
 HOSTILE = "</script><script>alert(1)</script>"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.record.figures import number, scaled
-from headway.record.report import script_json
+from headway.record.page import Filters, render_page
 from headway.record.results import write_text
 
 Described = Mapping[str, Any]
@@ -35,18 +35,7 @@ def write_cost_page(path: Path, described: Described) -> None:
 
 def render(described: Described) -> str:
     """The page as text."""
-    import jinja2
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("headway.record", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters: Filters = {
         "number": number,
         "count": lambda value: scaled(value, "").strip(),
         "bytes": lambda value: scaled(value, "B"),
@@ -54,16 +43,11 @@ def render(described: Described) -> str:
         "joules": _joules,
     }
 
-    def asset(name: str) -> Markup:
-        assert environment.loader is not None
-        return Markup(environment.loader.get_source(environment, name)[0])
-
     firsts = first_of_kinds(described)
-    return environment.get_template("cost.html.j2").render(
-        style=asset("report.css"),
-        script=asset("cost.js"),
-        plotly=Markup(get_plotlyjs()),
-        data=script_json(plotted(described)),
+    return render_page(
+        "cost",
+        plotted(described),
+        filters,
         cost=described,
         cores=firsts,
         lead=_lead(described, firsts),

@@ -11,7 +11,7 @@ from headway.record.evaluation import BINS, MODES, Row
 from headway.record.evaluation_stats import Evaluation
 from headway.record.figures import joules, number, percent, points
 from headway.record.intervals import Interval
-from headway.record.report import script_json
+from headway.record.page import Filters, render_page
 from headway.record.results import write_text
 
 
@@ -22,34 +22,18 @@ def write_evaluation_page(path: Path, name: str, rows: Sequence[Row], about: Map
 
 def render(name: str, rows: Sequence[Row], about: Mapping[str, str]) -> str:
     """The page as text."""
-    import jinja2
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("headway.record", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters: Filters = {
         "number": number,
         "percent": percent,
         "points": points,
         "with": _with_half,
     }
 
-    def asset(file: str) -> Markup:
-        assert environment.loader is not None
-        return Markup(environment.loader.get_source(environment, file)[0])
-
     evaluation = Evaluation(rows)
-    return environment.get_template("evaluation.html.j2").render(
-        style=asset("report.css"),
-        script=asset("evaluation.js"),
-        plotly=Markup(get_plotlyjs()),
-        data=script_json(plotted(evaluation)),
+    return render_page(
+        "evaluation",
+        plotted(evaluation),
+        filters,
         name=name,
         evaluation=evaluation,
         lead=_lead(evaluation),

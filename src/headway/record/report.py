@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.record.charts import MAX_PANELS, charts, tenant_colour
 from headway.record.columns import warmup_end_s
@@ -24,11 +24,9 @@ from headway.record.figures import (
 )
 from headway.record.log import LogTable
 from headway.record.metrics import Summary, counts_work
+from headway.record.page import Filters, render_page
 from headway.record.results import finite, write_text
 from headway.record.verdict import caution, headline, sentence
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 
 def write_report(
@@ -40,18 +38,7 @@ def write_report(
 
 def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> str:
     """The page as text."""
-    import jinja2
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("headway.record", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters: Filters = {
         "number": number,
         "percent": percent,
         "satisfaction": satisfaction,
@@ -59,18 +46,13 @@ def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> st
         "bytes": lambda value: scaled(value, "B"),
     }
 
-    def asset(name: str) -> Markup:
-        assert environment.loader is not None
-        return Markup(environment.loader.get_source(environment, name)[0])
-
     metadata = next(iter(summaries.values())).metadata if summaries else {}
     tenants = list(dict.fromkeys(tenant for summary in summaries.values() for tenant in summary.tenants))
     lines = comparison_lines(tenants)
-    return environment.get_template("report.html.j2").render(
-        style=asset("report.css"),
-        script=asset("report.js"),
-        plotly=Markup(get_plotlyjs()),
-        data=script_json(charts(logs, summaries)),
+    return render_page(
+        "report",
+        charts(logs, summaries),
+        filters,
         headline=_unbroken(headline(summaries)),
         caution=_unbroken(caution(summaries)),
         summaries=summaries,
@@ -92,14 +74,6 @@ def render(logs: Mapping[str, LogTable], summaries: Mapping[str, Summary]) -> st
         scenario=json.dumps(finite(metadata.get("scenario")), indent=2, ensure_ascii=False),
         panels_left_out=max(0, len(tenants) - MAX_PANELS),
     )
-
-
-def script_json(value: Any) -> Markup:
-    """JSON for a script element: no character in it can end the element or start another."""
-    from markupsafe import Markup
-
-    text = json.dumps(finite(value), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _unbroken(text: str) -> str:

@@ -225,7 +225,7 @@ def _variant(change: str, found: Mapping[int, Limits], before: Mapping[int, Limi
     together = {seed: min(limits.by_tenant.values()) for seed, limits in found.items()}
     together_before = {seed: min(limits.by_tenant.values()) for seed, limits in before.items()}
     breaking = [
-        min(limits.by_tenant, key=lambda name, limits=limits: limits.by_tenant[name])  # type: ignore[misc]
+        min(limits.by_tenant, key=limits.by_tenant.__getitem__)
         for limits in found.values()
         if min(limits.by_tenant.values()) < math.inf
     ]

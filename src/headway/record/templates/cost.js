@@ -1,36 +1,14 @@
-"use strict";
 (() => {
+  const { css, plain, title, at, DASHES, SYMBOLS } = page;
+  const layout = (changes) => page.layout({ margin: { l: 56, r: 24, t: 8, b: 44 }, ...changes });
   const data = JSON.parse(document.getElementById("cost-data").textContent);
   // Okabe and Ito, "Color Universal Design" (2008): told apart with any common colour blindness.
   const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#8C8C8C"];
-  const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "pentagon"];
-  const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
   const TERMS = { compute: "#0072B2", stall: "#D55E00", onload: "#E69F00", offload: "#CC79A7" };
   const TERM_NAMES = { compute: "compute", stall: "stall", onload: "load", offload: "store" };
 
-  const at = (list, place) => list[place % list.length];
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const narrow = () => window.innerWidth < 640;
-  // Plotly reads a few HTML tags in texts; names are shown as they are.
-  const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const title = (text) => ({ text, standoff: 4, font: { size: 12, color: css("--quiet") } });
   const names = data.layers.map(plain);
   const places = data.layers.map((_, place) => place);
-
-  function layout(changes) {
-    const axis = { gridcolor: css("--grid"), linecolor: css("--line"), zeroline: false, automargin: true };
-    const base = {
-      font: { family: getComputedStyle(document.body).fontFamily, size: narrow() ? 11 : 12.5, color: css("--ink") },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: 56, r: 24, t: 8, b: 44 },
-      hoverlabel: { bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--ink") } },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
-      ...changes,
-    };
-    base.xaxis = { ...axis, ...changes.xaxis };
-    base.yaxis = { ...axis, ...changes.yaxis };
-    return base;
-  }
 
   const layerAxis = () => ({ title: title("layer, by number"), showgrid: false, range: [-0.6, names.length - 0.4] });
 

@@ -1,36 +1,9 @@
-"use strict";
 (() => {
+  const { css, narrow, plain, title, placesOf, at, BRIGHT, DASHES, SYMBOLS, MODE_COLOURS, layout } = page;
   const data = JSON.parse(document.getElementById("evaluation-data").textContent);
-  // Paul Tol's "bright" scheme, told apart with any common colour blindness; dashes and symbols tell more apart.
-  const COLOURS = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#66CCEE", "#CCBB44", "#9A9A9A"];
-  const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
-  const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "pentagon"];
-  const MODE_COLOURS = { serial: "#88AACC", fused: "#44AA99", pipeline: "#117733", split: "#CCBB66" };
 
-  const at = (list, place) => list[place % list.length];
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const narrow = () => window.innerWidth < 640;
-  // Plotly reads a few HTML tags in texts; names are shown as they are.
-  const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const short = (text) => plain(text.length > 34 ? text.slice(0, 33) + "…" : text);
-  const title = (text) => ({ text, standoff: 4, font: { size: 12, color: css("--quiet") } });
-  const placesOf = (names) => names.map((_, place) => place);
   const named = (names) => ({ tickvals: placesOf(names), ticktext: names.map(short), showgrid: false });
-
-  function layout(changes) {
-    const axis = { gridcolor: css("--grid"), linecolor: css("--line"), zeroline: false, automargin: true };
-    const base = {
-      font: { family: getComputedStyle(document.body).fontFamily, size: narrow() ? 11 : 12.5, color: css("--ink") },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: 48, r: 24, t: 8, b: 40 },
-      hoverlabel: { bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--ink") } },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
-      ...changes,
-    };
-    base.xaxis = { ...axis, ...changes.xaxis };
-    base.yaxis = { ...axis, ...changes.yaxis };
-    return base;
-  }
 
   function heat() {
     const columns = [...data.policies, "bound"];
@@ -52,7 +25,7 @@
     const { policies, ranks: values, difference, groups } = data.ranks;
     const traces = [{
       type: "scatter", mode: "markers", x: values, y: placesOf(policies), showlegend: false,
-      marker: { size: 11, color: policies.map((policy) => at(COLOURS, data.policies.indexOf(policy))) },
+      marker: { size: 11, color: policies.map((policy) => at(BRIGHT, data.policies.indexOf(policy))) },
       hovertemplate: "mean rank %{x:.2f}<extra></extra>",
     }];
     groups.forEach((group, place) => {
@@ -92,9 +65,9 @@
       const line = shown.lines[policy];
       return {
         type: "scatter", mode: "lines+markers", name: plain(policy), x: shown.x, y: line.map((value) => value[0]),
-        line: { color: at(COLOURS, place), dash: at(DASHES, Math.floor(place / COLOURS.length)), width: 2 },
+        line: { color: at(BRIGHT, place), dash: at(DASHES, Math.floor(place / BRIGHT.length)), width: 2 },
         marker: { symbol: at(SYMBOLS, place), size: 7 },
-        error_y: intervals(line, 100, at(COLOURS, place), { thickness: 1, width: 3 }),
+        error_y: intervals(line, 100, at(BRIGHT, place), { thickness: 1, width: 3 }),
         hovertemplate: "%{x}: %{y:.2f} %<extra>" + plain(policy) + "</extra>",
       };
     });
@@ -118,7 +91,7 @@
     return {
       traces: [{
         type: "bar", x: placesOf(data.policies), y: values.map((value) => value[0]),
-        marker: { color: data.policies.map((_, place) => at(COLOURS, place)) },
+        marker: { color: data.policies.map((_, place) => at(BRIGHT, place)) },
         error_y: intervals(values, most, css("--ink"), { thickness: 1.4, width: 4 }),
         customdata: data.policies.map(plain), hovertemplate: "%{customdata}: %{y:.4~g}" + suffix + "<extra></extra>",
       }],

@@ -1,28 +1,18 @@
-"use strict";
 (() => {
+  const { css, narrow, plain, title, placesOf, at, BRIGHT, DASHES, MODE_COLOURS, layout } = page;
   const data = JSON.parse(document.getElementById("report-data").textContent);
-  // Paul Tol's "bright" scheme, told apart with any common colour blindness; dashes tell lines apart without colour.
-  const POLICY_COLOURS = ["#4477AA", "#EE6677", "#228833", "#AA3377", "#66CCEE", "#CCBB44", "#9A9A9A"];
-  const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
   const CAUSE_COLOURS = {
     late: "#E69F00", dropped: "#D55E00", rejected: "#CC79A7", failed: "#8B2252", cancelled: "#999999", unfinished: "#56B4E9",
   };
-  const MODE_COLOURS = { serial: "#88AACC", fused: "#44AA99", pipeline: "#117733", split: "#CCBB66" };
   const MODE_PATTERNS = { serial: "", fused: "/", pipeline: "x", split: "." };
   const MISSES = "missed";
 
-  const policyColour = (place) => POLICY_COLOURS[place % POLICY_COLOURS.length];
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const narrow = () => window.innerWidth < 640;
-  // Plotly reads a few HTML tags in texts; names are shown as they are.
-  const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const policyColour = (place) => at(BRIGHT, place);
   const short = (text) => plain(text.length > 22 ? text.slice(0, 21) + "…" : text);
   const PERCENT_TICKS = { tickvals: [0, 25, 50, 75, 100], ticktext: ["0 %", "25 %", "50 %", "75 %", "100 %"] };
-  const title = (text) => ({ text, standoff: 4, font: { size: 12, color: css("--quiet") } });
   // Places with texts, rather than names as categories: two long names may be cut to the same text.
   const named = (names) => ({ tickvals: names.map((_, place) => place), ticktext: names.map(short), showgrid: false });
-  const placesOf = (names) => names.map((_, place) => place);
-  const lightColour = (place) => [1, 4, 5].includes(place % POLICY_COLOURS.length); // needs dark text on it
+  const lightColour = (place) => [1, 4, 5].includes(place % BRIGHT.length); // needs dark text on it
 
   function logTicks(values) {
     const low = Math.floor(Math.log10(Math.min(...values))), high = Math.ceil(Math.log10(Math.max(...values)));
@@ -30,21 +20,6 @@
     const ticks = [];
     for (let power = low; power <= high; power++) for (const step of steps) ticks.push(Number((step * 10 ** power).toPrecision(2)));
     return { tickvals: ticks, ticktext: ticks.map(String) };
-  }
-
-  function layout(changes) {
-    const axis = { gridcolor: css("--grid"), linecolor: css("--line"), zeroline: false, automargin: true };
-    const base = {
-      font: { family: getComputedStyle(document.body).fontFamily, size: narrow() ? 11 : 12.5, color: css("--ink") },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: 48, r: 24, t: 8, b: 40 },
-      hoverlabel: { bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--ink") } },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
-      ...changes,
-    };
-    base.xaxis = { ...axis, ...changes.xaxis };
-    base.yaxis = { ...axis, ...changes.yaxis };
-    return base;
   }
 
   function sla() {
