@@ -261,13 +261,16 @@ def test_shipped_suites(name: str) -> None:
 
 def test_what_the_evaluation_is_made_of() -> None:
     assert {
-        "core-grid",
+        "arrivals",
         "bandwidth-sweep",
-        "sram-sweep",
+        "contrast",
+        "core-grid",
+        "load-sweep",
         "noise-sweep",
         "qos-stress",
-        "xrbench",
         "small",
+        "sram-sweep",
+        "xrbench",
     } <= set(suite_names())
     grid = load_suite("core-grid")
     assert len(grid.cells()) == 81
