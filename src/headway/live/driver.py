@@ -47,6 +47,9 @@ class LiveDriver:
     `queue_limit` unanswered requests has further ones rejected at once. The first SIGINT, or `interrupt`,
     ends arrivals, cancels what waits and lets what runs finish; the second cancels that too, and the third
     is a KeyboardInterrupt, in case a block heeds nothing.
+
+    With `open_ended` it waits for requests that other threads post as Arrive events through the clock, whose
+    bounds are theirs to keep, until `finish`.
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class LiveDriver:
         *,
         queue_limit: int = QUEUE_LIMIT,
         on_reply: Callable[[Reply], None] | None = None,
+        open_ended: bool = False,
     ) -> None:
         self.engine = engine
+        self._open = open_ended
         self._source = source
         self._executor = executor
         self._clock = clock
@@ -90,9 +95,9 @@ class LiveDriver:
             cpu_before_s = thread_time()
             self._arrivals = iter(self._source.first())
             self._look_ahead()
-            while self._due or engine.requests:
+            while self._due or engine.requests or self._open:
                 due_s = self._next_due_s()
-                if due_s is None and not engine.running:
+                if due_s is None and engine.requests and not engine.running:
                     self._resolve_stall("no wake is set and no arrival is to come")
                     continue
                 self._step(clock.wait(due_s))
@@ -115,6 +120,11 @@ class LiveDriver:
     def interrupt(self) -> None:
         """Ask for an early end, as SIGINT does; from any thread."""
         self._interrupts += 1
+        self._clock.post(Tick())
+
+    def finish(self) -> None:
+        """End an open-ended run once all its requests have their replies; from any thread."""
+        self._open = False
         self._clock.post(Tick())
 
     def _hear(self, event: Event) -> None:
