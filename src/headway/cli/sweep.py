@@ -56,7 +56,7 @@ def sweep_command(
     from rich.console import Console
 
     from headway.config import Scenario
-    from headway.record.evaluation_outputs import cells, write_evaluation
+    from headway.record.evaluation_outputs import cells, standings, write_evaluation
     from headway.record.evaluation_stats import Evaluation
     from headway.scale.sweep import Axis, sweep_tasks
 
@@ -71,7 +71,10 @@ def sweep_command(
     rows = run_all(tasks, folder, backend, files)
     written = write_evaluation(folder, f"{loaded.name}, swept", rows, about(given_seeds))
     console = Console()
-    console.print(cells(Evaluation(rows), [axis.place for axis in axes]))
+    evaluation = Evaluation(rows)
+    console.print(cells(evaluation, [axis.place for axis in axes]))
+    if len(evaluation.policies) > 1 and evaluation.complete:
+        console.print(standings(evaluation))
     console.print(
         f"Results: {written.results}\nSummary: {written.summary}\nReport:  {written.report}",
         soft_wrap=True,

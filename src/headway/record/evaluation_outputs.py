@@ -85,18 +85,20 @@ def cells(evaluation: Evaluation, coordinates: Sequence[str]) -> Table:
         box=box.SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
         title="Requests on time",
-        caption="± is half a 95 % interval over seeds; bound: the most that any policy could reach",
+        caption="± is half a 95 % interval over seeds; bound: the most that any policy could reach;"
+        " gap: what the best one here lacks to it",
         title_justify="left",
         caption_justify="left",
     )
     for name in coordinates or ["cell"]:
         table.add_column(name, overflow="fold")
-    for name in (*evaluation.policies, "bound"):
+    for name in (*evaluation.policies, "bound", "gap"):
         table.add_column(Text(name), justify="right", no_wrap=True)
     for cell in evaluation.cells:
         place = evaluation.coordinates[cell]
         means = {policy: evaluation.mean("sla_satisfaction", policy, cell) for policy in evaluation.policies}
         best = max((mean for mean in means.values() if mean is not None), default=None)
+        bound = evaluation.bound(cell)
         texts = []
         for policy, mean in means.items():
             values = list(evaluation.values("sla_satisfaction", policy, cell).values())
@@ -108,7 +110,8 @@ def cells(evaluation: Evaluation, coordinates: Sequence[str]) -> Table:
             *(Text(str(place[name])) for name in coordinates or ()),
             *([] if coordinates else [Text(cell)]),
             *texts,
-            percent(evaluation.bound(cell)),
+            percent(bound),
+            NOTHING if bound is None or best is None else points(bound - best),
         )
     return table
 
