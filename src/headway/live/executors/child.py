@@ -80,6 +80,8 @@ class Child:
                         self._writer.free(content[0])
                 elif kind == "prepare":
                     self._prepare(*content)
+                elif kind in ("admit", "retire"):
+                    getattr(executor, kind)(*content)
                 elif kind == "connect":
                     executor.connect(self._post, SharedClock(content[0]))
         except (EOFError, OSError):

@@ -71,7 +71,7 @@ class OnnxRuntimeExecutor(LaneExecutor):
         pin: bool = True,
     ) -> None:
         super().__init__(lanes, timeout_s=timeout_s, pin=pin)
-        self._models = models
+        self._models = dict(models)
         self._inputs = inputs
         self._on_result = on_result
         self._sessions: dict[tuple[str, tuple[int, ...]], BlockSessions] = {}
@@ -100,6 +100,19 @@ class OnnxRuntimeExecutor(LaneExecutor):
         if batch != 1:
             raise HeadwayError(f"{model}: a batch of {batch} requests; accepted: 1, larger ones in the model")
         self._sessions_for(model, cores)
+
+    def admit(self, model: str, split: SplitModel) -> None:
+        """Take one more model, under a name that no other has; `prepare` it next."""
+        self._models[model] = split
+
+    def retire(self, model: str) -> None:
+        """Close a model's sessions and forget it; none of its requests may be under way."""
+        with self._opening:
+            keys = [key for key in self._sessions if key[0] == model]
+            closed = [self._sessions.pop(key) for key in keys]
+        for sessions in closed:
+            sessions.close()
+        self._models.pop(model, None)
 
     def release(self, request: Request) -> None:
         """A request is over: its buffers serve the next one."""

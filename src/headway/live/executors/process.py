@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.device import Core
 from headway.core.errors import HeadwayError
@@ -28,6 +28,9 @@ from headway.core.run import How, Run
 from headway.live.executors.makers import Make
 from headway.live.executors.onnxruntime import TIMEOUT_S, InputSource, OnResult
 from headway.live.executors.tensors import TensorReader, TensorWriter, Ticket, shared_folder
+
+if TYPE_CHECKING:
+    from headway.models.chain import SplitModel
 
 MOST_FAILED_STARTS: Final = 3
 HANG_S: Final = 3 * TIMEOUT_S
@@ -73,6 +76,7 @@ class ProcessExecutor:
         self._lock = threading.RLock()
         self._post: Callable[[Event], None] = lambda event: None
         self._origin_s: float | None = None
+        self._admitted: dict[str, SplitModel] = {}
         self._prepared: list[tuple[str, tuple[Core, ...], int]] = []
         self._asked: dict[int, SimpleQueue[str | None]] = {}
         self._asks = 0
@@ -130,6 +134,19 @@ class ProcessExecutor:
             raise HeadwayError(refusal)
         with self._lock:
             self._prepared.append((model, tuple(cores), batch))
+
+    def admit(self, model: str, split: SplitModel) -> None:
+        """Take one more model, whose files stay this process's; `prepare` it next."""
+        with self._lock:
+            self._admitted[model] = split
+            self._send("admit", model, split)
+
+    def retire(self, model: str) -> None:
+        """Have a model's sessions closed and forget it; none of its requests may be under way."""
+        with self._lock:
+            self._admitted.pop(model, None)
+            self._prepared = [prepared for prepared in self._prepared if prepared[0] != model]
+            self._send("retire", model)
 
     def start(self, run: Run) -> None:
         """Send the run there, its inputs with it if it is the request's first."""
@@ -200,6 +217,8 @@ class ProcessExecutor:
         self._connection = Connection(os.dup(ours.fileno()))
         wants_results = self._on_result is not None
         self._send(self._make, self._folder.name, self._generation, self._inputs is not None, wants_results)
+        for model, split in self._admitted.items():
+            self._send("admit", model, split)
         for prepared in self._prepared:
             self._send("prepare", 0, *prepared)
         if self._origin_s is not None:
