@@ -265,6 +265,7 @@ def test_what_the_evaluation_is_made_of() -> None:
         "bandwidth-sweep",
         "contrast",
         "core-grid",
+        "drops",
         "load-sweep",
         "noise-sweep",
         "qos-stress",
