@@ -41,6 +41,7 @@ def begin(engine: Engine, run_id: int, dispatch: Dispatch, option: Option, decis
     bandwidth = engine.device.dram_bandwidth_bytes_s
     left = left_of(option, segments, resumed, extra, bandwidth)
     run.bandwidth_bytes_s = left.bandwidth_bytes_s
+    run.segments = segments
     engine.running.enter(run)
     expect_first(run, segments, left, bandwidth, engine.running.rate(run), engine.now)
     engine.ledger.begin(cores)

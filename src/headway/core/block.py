@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Mode(StrEnum):
@@ -19,6 +20,24 @@ class Mode(StrEnum):
     SPLIT = "split"  # each block spread over all the cores
 
 
+class Pressure(NamedTuple):
+    """Which block a segment on lanes is, and what it asks of what lanes share while it runs alone.
+
+    `model`, `block` and `lanes` (over how many it is spread) tell it apart from all others. The rest are
+    shares of what the whole device has: `compute` of its peak operations, `memory` of its bandwidth,
+    `occupancy` of its places for threads; `gap` is the share of its time in which it asks for nothing, such
+    as launches.
+    """
+
+    model: str
+    block: int
+    lanes: int
+    compute: float
+    memory: float
+    occupancy: float
+    gap: float
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of a run during which its demand is constant.
@@ -26,7 +45,8 @@ class Segment:
     It takes `fixed_s`, which nothing stretches, then `compute_s` at full speed; over that second part
     `dram_bytes` cross the memory interface, so that with bandwidth b the stretch takes
     fixed_s + max(compute_s, dram_bytes / b). Its end and `steps - 1` evenly spaced points before it are
-    safe points. Counts are for the whole segment, recomputed rows included.
+    safe points. Counts are for the whole segment, recomputed rows included. `pressure` is there on lanes
+    where what runs do to each other depends on who they are.
     """
 
     first_block: int
@@ -38,6 +58,7 @@ class Segment:
     link_bytes: float = 0.0
     energy_pj: float = 0.0
     macs: float = 0.0
+    pressure: Pressure | None = None
 
     def solo_s(self, bandwidth_bytes_s: float) -> float:
         """Seconds alone on the device with that bandwidth."""

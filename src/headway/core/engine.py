@@ -49,7 +49,7 @@ from headway.core.messages import (
     WakeAt,
 )
 from headway.core.moves import Moves
-from headway.core.protocols import Capability, Contention, Estimator, Policy, Sink
+from headway.core.protocols import Capability, Contention, Estimator, Observer, Policy, Sink
 from headway.core.request import Request, State
 from headway.core.residency import Ledger
 from headway.core.run import REALLOCATED, How, Outcome, Run
@@ -80,6 +80,8 @@ class Engine:
     work that much later, whereas stops, drops and adjustments take effect at once, and decisions do not wait
     for each other. `decision_times` records how long the policy really took.
 
+    An estimator that is an Observer hears of every row of the log.
+
     Raises HeadwayError for a policy that needs what the device cannot do.
     """
 
@@ -99,7 +101,7 @@ class Engine:
         self.device = device
         self.policy = policy
         self.estimator = estimator
-        self.journal = Journal(sink)
+        self.journal = Journal(sink, estimator if isinstance(estimator, Observer) else None)
         self.now = 0.0
         self.ledger = Ledger(device)
         self._queue = ReadyQueue()
@@ -184,6 +186,8 @@ class Engine:
             request.next_block = event.end_block
         run.resumed = 0.0
         at_s = self.now if event.end_s is None else event.end_s
+        run.segment += 1
+        self.running.went_on()
         expect_next(run, self.device.dram_bandwidth_bytes_s, self.running.rate(run), at_s)
         return self.policy.at_block_ends
 

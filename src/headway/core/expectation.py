@@ -69,7 +69,6 @@ def expect_first(
     """Fill in what is believed of a run that starts now and runs at that share of its full speed."""
     first = segments[0]
     busy_s = _busy_s(first, 1.0 - run.resumed, run.extra_dram_bytes, bandwidth_bytes_s)
-    run.segments = segments
     run.bandwidth_bytes_s = left.bandwidth_bytes_s
     run.later_fixed_s = left.fixed_s - first.fixed_s
     run.later_busy_s = left.busy_s - busy_s if len(segments) > 1 else 0.0
@@ -78,8 +77,7 @@ def expect_first(
 
 
 def expect_next(run: Run, bandwidth_bytes_s: float, rate: float, now: float) -> None:
-    """Revise what is believed of a run that has ended a segment and begins the next."""
-    run.segment += 1
+    """Revise what is believed of a run that has ended a segment and begins the one at `run.segment`."""
     segment = run.segments[run.segment]
     compute_s, transfer_s = segment.compute_s, segment.dram_bytes / bandwidth_bytes_s
     busy_s = compute_s if compute_s > transfer_s else transfer_s

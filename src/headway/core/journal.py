@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from headway.core.messages import SafePoint
-from headway.core.protocols import LogRow, Sink
+from headway.core.protocols import LogRow, Observer, Sink
 from headway.core.request import Request
 from headway.core.run import Outcome, Run
 
 
+class _Heard:
+    """A sink whose rows an observer hears of, too."""
+
+    __slots__ = ("_observer", "_sink")
+
+    def __init__(self, sink: Sink, observer: Observer) -> None:
+        self._sink = sink
+        self._observer = observer
+
+    def add(self, row: LogRow) -> None:
+        """Append a row."""
+        self._sink.add(row)
+        self._observer.observe(row)
+
+
 class Journal:
-    """Writes what happens into a sink. Times are seconds on the driver's clock."""
+    """Writes what happens into a sink, and tells an observer. Times are seconds on the driver's clock."""
 
     __slots__ = ("sink",)
 
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
+    def __init__(self, sink: Sink, observer: Observer | None = None) -> None:
+        self.sink: Sink = sink if observer is None else _Heard(sink, observer)
 
     def arrived(self, request: Request, now: float) -> None:
         """A request arrives."""

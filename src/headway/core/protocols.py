@@ -75,8 +75,10 @@ class Estimate:
     """What a dispatch is believed to take.
 
     `mean_s` and `upper_s` are seconds from now to its end beside the runs named in the question;
-    `others_end_s` are their ends, in seconds from now, in the order given. `bandwidth_bytes_s` is the
-    traffic it wants at full speed. `source` tells where the numbers come from.
+    `others_end_s` are their mean ends, in seconds from now, in the order given; `others_upper_s` their upper
+    ones, empty where an estimator has none. `bandwidth_bytes_s` is the traffic it wants at full speed.
+    `source` tells where the numbers come from, `tier` how much experience is in them, from 0 (the graph only)
+    to 3 (overlaps of its own).
     """
 
     mean_s: float
@@ -87,6 +89,8 @@ class Estimate:
     sram_bytes: float
     energy_pj: float
     others_end_s: tuple[float, ...] = ()
+    others_upper_s: tuple[float, ...] = ()
+    tier: int = 3
 
 
 class Contention(Protocol):
@@ -94,6 +98,18 @@ class Contention(Protocol):
 
     def rates(self, demands: Sequence[float]) -> list[float]:
         """The share of full speed, in (0, 1], of each run, given the bytes/s it would take at full speed."""
+        ...
+
+
+@runtime_checkable
+class PairContention(Contention, Protocol):
+    """Contention that depends on who runs beside whom: it is asked with `rates_of` in place of `rates`."""
+
+    def rates_of(self, segments: Sequence[Segment], requests: Sequence[Request]) -> list[float]:
+        """The share of full speed of each run, above 0, given the segment that it is in, and its request.
+
+        It may be above 1 only in belief, of a run that is faster than its table says.
+        """
         ...
 
 
@@ -116,6 +132,19 @@ class Estimator(Protocol):
         now: float,
     ) -> list[Estimate]:
         """Estimates of several dispatches, each beside the same others."""
+        ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """An estimator that learns from what happens.
+
+    The engine hands it every row that it writes, in order, when it writes it. What is learnt must be a
+    function of those rows alone, so that reading a log again teaches the same.
+    """
+
+    def observe(self, row: LogRow) -> None:
+        """Learn from a row."""
         ...
 
 

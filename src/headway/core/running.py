@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.core.protocols import Contention
+from headway.core.protocols import Contention, PairContention
 from headway.core.request import Request
 from headway.core.run import Run
 from headway.core.throttle import throttled_rates
@@ -14,11 +14,12 @@ class RunningSet(dict[int, Run]):
     `throttles` says whether runs may have bandwidth caps.
     """
 
-    __slots__ = ("_contention", "_of_request", "_rates", "_throttles")
+    __slots__ = ("_contention", "_of_request", "_pairs", "_rates", "_throttles")
 
     def __init__(self, contention: Contention, *, throttles: bool) -> None:
         super().__init__()
         self._contention = contention
+        self._pairs = contention if isinstance(contention, PairContention) else None
         self._throttles = throttles
         self._of_request: dict[int, Run] = {}
         self._rates: dict[int, float] = {}  # empty after every change of the set
@@ -47,11 +48,21 @@ class RunningSet(dict[int, Run]):
             self._rates = dict(zip(self, self._shares(), strict=True))
         return self._rates[run.id]
 
+    def went_on(self) -> None:
+        """A run is in its next segment, which may do something else to the others."""
+        if self._pairs is not None:
+            self._rates.clear()
+
     def recapped(self) -> None:
         """A run's bandwidth cap has changed."""
         self._rates.clear()
 
     def _shares(self) -> list[float]:
+        if self._pairs is not None:
+            runs = self.values()
+            return self._pairs.rates_of(
+                [run.segments[run.segment] for run in runs], [run.request for run in runs]
+            )
         if not self._throttles:
             return self._contention.rates([run.bandwidth_bytes_s for run in self.values()])
         return throttled_rates(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from headway.cost.capacity import Demand, demand
 from headway.cost.chain import OUTSIDE, ChainLayer, ChainRun, closed_form_cycles, serial_chain
-from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
+from headway.cost.contention import MaxMinFair, OverlapLoss, PairOverlap, Proportional
 from headway.cost.dataflow import conv_gemm, systolic_cycles
 from headway.cost.fused import input_buffer_rows
 from headway.cost.lanes import LaneTable
@@ -31,6 +31,7 @@ __all__ = [
     "MaxMinFair",
     "Nest",
     "OverlapLoss",
+    "PairOverlap",
     "Proportional",
     "Table",
     "build_table",

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from headway.core.block import Segment
+from headway.core.request import Request
+
+PairLoss = Callable[[Segment, Segment], float]
+"""The overlap loss w of two segments on lanes: together they take max(S1, S2) + w min(S1, S2)."""
+
+Chance = Callable[[Request, Request], float]
+"""What chance adds to the overlap loss of two requests when they meet."""
 
 
 class MaxMinFair:
@@ -69,6 +78,51 @@ class OverlapLoss:
         """The share of full speed of each run, in (0, 1]; what they demand is not regarded."""
         others = max(0, len(demands) - 1)
         return [1.0 / (1.0 + self.w * others)] * len(demands)
+
+
+class PairOverlap:
+    """Runs on lanes slow each other down by who they are: each goes at 1 / (1 + the others' sum of w).
+
+    `loss` gives the overlap loss w of two segments. With two runs that is exactly the meaning of w. For more
+    the losses of pairs are added up: with the same w for all that is `OverlapLoss`, it does not depend on an
+    order as folding a pair into one would, and it asks for nothing but pairs. It is an extrapolation:
+    three runs that fill a resource only together are believed to be faster than they are.
+
+    `chance` is added to each pair's loss, which stays at 0 or above; `solo` is how much longer than its
+    table says a segment is believed to take alone. Belief and truth both are such an object, each with its
+    own parameters. Implements `headway.core.protocols.PairContention`.
+    """
+
+    def __init__(
+        self,
+        loss: PairLoss,
+        *,
+        chance: Chance | None = None,
+        solo: Callable[[Segment], float] | None = None,
+    ) -> None:
+        self._loss = loss
+        self._chance = chance
+        self._solo = solo
+
+    def rates(self, demands: Sequence[float]) -> list[float]:
+        """Not known: raises TypeError, since demands do not tell who runs."""
+        raise TypeError("what pairs do to each other depends on their segments: ask rates_of")
+
+    def rates_of(self, segments: Sequence[Segment], requests: Sequence[Request]) -> list[float]:
+        """The share of full speed of each run, given the segment that it is in, and its request."""
+        stretches = [1.0] * len(segments)
+        for second in range(1, len(segments)):
+            for first in range(second):
+                w = self._loss(segments[first], segments[second])
+                if self._chance is not None:
+                    w = max(0.0, w + self._chance(requests[first], requests[second]))
+                stretches[first] += w
+                stretches[second] += w
+        if self._solo is not None:
+            return [
+                1.0 / (stretch * self._solo(each)) for stretch, each in zip(stretches, segments, strict=True)
+            ]
+        return [1.0 / stretch for stretch in stretches]
 
 
 def _positive(capacity_bytes_s: float) -> float:

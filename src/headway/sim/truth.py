@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
 from headway.core.messages import Finish, SafePoint
-from headway.core.protocols import Contention, CostTable
+from headway.core.protocols import Contention, CostTable, PairContention
 from headway.core.run import How, Run
 from headway.core.throttle import throttled_rates
 from headway.sim.noise import Noise
@@ -88,6 +88,7 @@ class FluidTruth:
         self._bandwidth = device.dram_bandwidth_bytes_s
         self._tables = tables
         self._contention = contention
+        self._pairs = contention if isinstance(contention, PairContention) else None
         self._noise = noise
         self._schedule = schedule
         self._actives: dict[int, Active] = {}
@@ -220,7 +221,11 @@ class FluidTruth:
     def settle(self, now: float) -> None:
         """After all starts, stops and ends of one instant: share the bandwidth anew, re-time what changed."""
         actives = self._actives.values()
-        if self._any_capped:
+        if self._pairs is not None:
+            rates = self._pairs.rates_of(
+                [active.segments[active.at] for active in actives], [active.run.request for active in actives]
+            )
+        elif self._any_capped:
             rates = throttled_rates(
                 self._contention, [(each.demand, each.run.bandwidth_cap_bytes_s) for each in actives]
             )
