@@ -1,6 +1,7 @@
 """Policies: one file each, registered by name. Importing this package registers those that ship."""
 
 from headway.policies import (
+    abacus,
     aurora,
     dream,
     dysta,
@@ -21,6 +22,7 @@ from headway.policies import (
     reef,
     relmas,
     sjf,
+    skadi,
     split,
     terastal,
     veltair,
@@ -31,6 +33,7 @@ from headway.policies.registry import describe, make, names, policy
 
 __all__ = [
     "Policy",
+    "abacus",
     "aurora",
     "describe",
     "dream",
@@ -55,6 +58,7 @@ __all__ = [
     "reef",
     "relmas",
     "sjf",
+    "skadi",
     "split",
     "terastal",
     "veltair",
