@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from headway.core.block import Mode, Option, Segment
+from headway.core.block import Mode, Option, Pressure, Segment
 from headway.core.decision_time import DecisionCharge
 from headway.core.device import Core, Dataflow, Device, Link
 from headway.core.engine import Engine
@@ -54,8 +54,11 @@ def toy_lane_table(
     *,
     dispatch_s: float = 0.0,
     switch_s: float = 0.0,
+    pressures: Mapping[int, Sequence[Pressure]] | None = None,
+    name: str = "toy",
 ) -> LaneTable:
-    """A cost table from the seconds of each block, by the number of threads it has."""
+    """A cost table from the seconds of each block, by the number of threads it has, and from what they press
+    on, by the number of lanes."""
     timings = {width: [Timing.of([each]) for each in blocks] for width, blocks in seconds.items()}
     blocks = tuple(
         BlockProfile(f"block{at}", f"{at}", 0, (), {width: timings[width][at] for width in timings})
@@ -63,9 +66,10 @@ def toy_lane_table(
     )
     whole = {width: Timing.of([sum(blocks)]) for width, blocks in seconds.items()}
     shares, copies = dict.fromkeys(seconds, 0.0), dict.fromkeys(seconds, 0)
-    model = ModelProfile("toy", "toy", "toy", "toy", (), blocks, whole, shares, copies, 0.0)
+    model = ModelProfile(name, "toy", "toy", "toy", (), blocks, whole, shares, copies, 0.0)
     threads = sum(lane.threads for lane in device.cores)
-    return LaneTable(model, device, DeviceProfile("toy", "toy", threads, dispatch_s, switch_s, 0.0))
+    overheads = DeviceProfile("toy", "toy", threads, dispatch_s, switch_s, 0.0)
+    return LaneTable(model, device, overheads, pressures)
 
 
 class ToyTable:

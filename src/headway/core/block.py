@@ -26,7 +26,8 @@ class Pressure(NamedTuple):
     `model`, `block` and `lanes` (over how many it is spread) tell it apart from all others. The rest are
     shares of what the whole device has: `compute` of its peak operations, `memory` of its bandwidth,
     `occupancy` of its places for threads; `gap` is the share of its time in which it asks for nothing, such
-    as launches.
+    as launches; `cache` is what it touches over the last cache that all share. `slowdowns` are by how much
+    fixed kernels beside it that use up compute, memory and cache stretch it; 1 where that was not measured.
     """
 
     model: str
@@ -36,6 +37,8 @@ class Pressure(NamedTuple):
     memory: float
     occupancy: float
     gap: float
+    cache: float = 0.0
+    slowdowns: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

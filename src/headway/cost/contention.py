@@ -80,6 +80,31 @@ class OverlapLoss:
         return [1.0 / (1.0 + self.w * others)] * len(demands)
 
 
+MOST_LOSS = 1.15
+"""The greatest overlap loss that is believed: together is hardly worse than one after the other."""
+
+
+def fluid_loss(first: Segment, second: Segment) -> float:
+    """The overlap loss w of two segments if what they share divides like a fluid, in [0, 1].
+
+    While both run, what either does outside its gaps is stretched by phi = max(1, f1 + f2, m1 + m2, o1 + o2),
+    f, m and o being their shares of compute, memory and occupancy; the longer one then goes on alone. After
+    the per-resource replay of Prophet (ASPLOS 2017). Segments without a pressure ask for nothing.
+    """
+    one, other = first.pressure, second.pressure
+    if one is None or other is None:
+        return 0.0
+    phi = max(1.0, one.compute + other.compute, one.memory + other.memory, one.occupancy + other.occupancy)
+    first_s, second_s = first.compute_s, second.compute_s
+    if phi == 1.0 or first_s <= 0.0 or second_s <= 0.0:
+        return 0.0
+    one_stretch = one.gap + (1.0 - one.gap) * phi
+    other_stretch = other.gap + (1.0 - other.gap) * phi
+    together_s = min(first_s * one_stretch, second_s * other_stretch)
+    ends_s = together_s + max(0.0, first_s - together_s / one_stretch, second_s - together_s / other_stretch)
+    return max(0.0, ends_s - max(first_s, second_s)) / min(first_s, second_s)
+
+
 class PairOverlap:
     """Runs on lanes slow each other down by who they are: each goes at 1 / (1 + the others' sum of w).
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
 
-from headway.core.block import Mode, Option, Segment
+from headway.core.block import Mode, Option, Pressure, Segment
 from headway.core.device import Device
 from headway.models.profile import DeviceProfile, ModelProfile
 
@@ -26,8 +26,18 @@ class LaneTable:
     lane. `lanes_measured` are the numbers of lanes over which a run may be split, one lane included.
     """
 
-    def __init__(self, model: ModelProfile, device: Device, overheads: DeviceProfile) -> None:
-        """Raises ValueError if a model has no blocks, HeadwayError if it was not measured on one lane."""
+    def __init__(
+        self,
+        model: ModelProfile,
+        device: Device,
+        overheads: DeviceProfile,
+        pressures: Mapping[int, Sequence[Pressure]] | None = None,
+    ) -> None:
+        """`pressures` are those of each block, by the number of lanes, where they are known.
+
+        Raises ValueError if a model has no blocks, or not one pressure for each; HeadwayError if it was not
+        measured on one lane.
+        """
         if not model.blocks:
             raise ValueError(f"model {model.model} has no blocks, so there is nothing to run")
         threads = device.cores[0].threads
@@ -60,14 +70,27 @@ class LaneTable:
         self.kept_bytes: Sequence[Sequence[float]] = [[0.0] for _ in every]
         self.unwritten_bytes: Sequence[Sequence[float]] = [[0.0] for _ in every]
         self.option = lru_cache(maxsize=None)(self._option)
+        known = pressures or {}
+        for lanes, each in known.items():
+            if len(each) != self.blocks:
+                raise ValueError(
+                    f"{model.model}: {len(each)} pressures on {lanes} lanes, {self.blocks} blocks"
+                )
         self._segments = {
-            lanes: tuple(Segment(at, at + 1, 0.0, block_s, 0.0) for at, block_s in enumerate(seconds))
+            lanes: tuple(
+                Segment(at, at + 1, 0.0, block_s, 0.0, pressure=known[lanes][at] if lanes in known else None)
+                for at, block_s in enumerate(seconds)
+            )
             for lanes, seconds in self._block_s.items()
         }
         self._first_segments = {
             lanes: tuple(replace(segment, fixed_s=self._fixed_s(at)) for at, segment in enumerate(segments))
             for lanes, segments in self._segments.items()
         }
+
+    def blocks_on(self, lanes: int) -> Sequence[Segment]:
+        """The segment of each block over that many lanes, without dispatch and switch."""
+        return self._segments[lanes]
 
     @property
     def isolated_s(self) -> float:
