@@ -1,0 +1,32 @@
+"""How much a single request may ask for before it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.core.errors import HeadwayError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on one request; a request beyond one of them is refused with a 4xx that names it.
+
+    `body_bytes` counts the body as it is sent, and again after it is decompressed. `json_bytes` is its JSON
+    part alone, which costs far more per byte than binary tensors. `elements` is per tensor, `inputs` counts
+    inputs and, separately, outputs asked for. `body_timeout_s` is for a body to arrive whole. JSON nests at
+    most about 200 deep, which its parser fixes. Raises HeadwayError for a bound that is not positive.
+    """
+
+    body_bytes: int = 64 << 20
+    json_bytes: int = 16 << 20
+    elements: int = 1 << 26
+    inputs: int = 256
+    rank: int = 32
+    header_bytes: int = 32 << 10
+    body_timeout_s: float = 60.0
+    streamed_at_once: int = 64
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not getattr(self, name) > 0:
+                raise HeadwayError(f"limits.{name}: {getattr(self, name)} is not above 0")

@@ -1,0 +1,1 @@
+"""The protocol's messages: generated from the .proto files here by generate.sh."""
