@@ -44,6 +44,16 @@ class Workspace:
         if self._finalizer is not None:
             self._finalizer()
 
+    def give_away(self) -> None:
+        """Own the folder no more; another process is about to `adopt` it."""
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            self._finalizer = None
+
+    def adopt(self) -> None:
+        """Own the folder that another process gave away: it goes away with this object."""
+        self._finalizer = weakref.finalize(self, _remove, self.folder, os.getpid())
+
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder, "_finalizer": None}
 
