@@ -128,7 +128,7 @@ class Scenario(Strict):
 
     @classmethod
     def _checked(cls, document: Document, folder: Path) -> Scenario:
-        scenario = validate(cls, _with_hardware(document, folder))
+        scenario = validate(cls, with_hardware(document, folder))
         scenario._origin = _Origin(document, folder)
         return scenario
 
@@ -260,7 +260,7 @@ class Scenario(Strict):
         data = self.to_mapping()
         if "hardware" in changes:  # first, so that changes to its fields apply to the new one
             data["hardware"] = changes["hardware"]
-            data = _with_hardware(Document("changes", data), self._origin.folder).data
+            data = with_hardware(Document("changes", data), self._origin.folder).data
         changes = {place: value for place, value in changes.items() if place != "hardware"}
         return self.from_mapping(
             with_changes(data, changes),
@@ -274,7 +274,7 @@ def _path_from(folder: Path, path: Path) -> str:
     return str(path) if path.is_absolute() else Path(relpath(path, folder)).as_posix()
 
 
-def _with_hardware(document: Document, folder: Path) -> Document:
+def with_hardware(document: Document, folder: Path) -> Document:
     """The document with its hardware in full, in place of a name, a path, or changes to a preset."""
     data = document.data
     given = data.get("hardware") if isinstance(data, dict) else None

@@ -1,0 +1,151 @@
+"""Refusing at its arrival what cannot be in time, whatever the policy.
+
+A request's finish is predicted from the engine's own state: what runs, what waits with earlier deadlines, and
+the costs of all of it. Two schedules are followed, both earliest deadline first, and both what a policy could
+do: side by side, each request on one lane and lanes slowed by each other; and one after the other, each over
+as many lanes as make it fastest. The earlier finish counts, so that what is refused could not have been in
+time by either. What is uncertain is left out: runs that take longer than believed, and requests still to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heapreplace
+from typing import Any, Final, cast
+
+from headway.core.messages import Decision, Drop
+from headway.core.protocols import Policy, View
+from headway.core.request import Request, State
+from headway.core.run import Outcome, Run
+
+REFUSED: Final = "would be late"
+"""Reason of a drop by this check."""
+
+LeastSeconds = Callable[[Request], float]
+"""Seconds that the rest of a request takes alone on the device, on as many lanes as make it fastest."""
+
+
+def predicted_finish_s(
+    request: Request, view: View, *, least_s: LeastSeconds, speed: float, without: Sequence[Request] = ()
+) -> float:
+    """When a waiting request will be done, by the earlier of two schedules; see the module.
+
+    Args:
+        request: it waits.
+        view: of the engine; times are on its clock.
+        least_s: of a request's rest, alone.
+        speed: share of its full speed, in (0, 1], with which a run goes on while all lanes are busy.
+        without: waiting requests that are given up and have no part in this.
+    """
+    now, lanes = view.now, len(view.device.cores)
+    gone = {each.id for each in without}
+    ahead = [
+        other
+        for other in view.ready
+        if other is not request and other.id not in gone and _before(other, request)
+    ]
+    ahead.sort(key=_order)
+    ends_s = [now] * lanes
+    at_once_s = now
+    for run in view.running:
+        # What is preempted leaves its lanes at the end of its block.
+        stays = _before(run.request, request) and run.stopping is None
+        until_s = max(now, run.expected_end_s if stays else min(run.block_end_s, run.expected_end_s))
+        for core in run.cores:
+            ends_s[core.index] = max(ends_s[core.index], until_s)
+        at_once_s += (until_s - now) * len(run.cores) / lanes
+    heapify(ends_s)
+    for other in ahead:
+        heapreplace(ends_s, ends_s[0] + view.remaining_s(other) / (speed if lanes > 1 else 1.0))
+        at_once_s += least_s(other)
+    busy = len(view.running) + len(ahead)
+    side_by_side_s = ends_s[0] + view.remaining_s(request) / (speed if busy and lanes > 1 else 1.0)
+    return min(side_by_side_s, at_once_s + least_s(request))
+
+
+def _before(other: Request, request: Request) -> bool:
+    return _order(other) < _order(request)
+
+
+def _order(request: Request) -> tuple[float, float, int]:
+    return request.deadline_s, request.arrival_s, request.id
+
+
+class Admission:
+    """A policy behind the check: strict requests that would be late are dropped when they arrive.
+
+    Implements `headway.core.protocols.Policy`. `finish_s` holds when each request that was dropped, by this
+    check or by the policy, would have been done; whoever reads it takes it out.
+
+    Args:
+        inner: the policy.
+        least_s: as for `predicted_finish_s`.
+        speed: likewise.
+        checking: whether to check at all; False only notes when those would be done that the policy drops.
+    """
+
+    def __init__(self, inner: Policy, least_s: LeastSeconds, speed: float, *, checking: bool = True) -> None:
+        self.inner = inner
+        self.needs, self.at_block_ends = inner.needs, inner.at_block_ends
+        self.needs_accelerator = inner.needs_accelerator
+        self.finish_s: dict[int, float] = {}
+        self._least_s, self._speed, self._checking = least_s, speed, checking
+        self._new: list[Request] = []
+
+    def key(self, request: Request, view: View) -> tuple[float, ...]:
+        """The policy's own."""
+        if self._checking and request.strict and not request.started:
+            self._new.append(request)
+        return self.inner.key(request, view)
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """Drops of what has just come, then what the policy decides about the rest."""
+        late: list[Request] = []
+        if self._new:
+            new, self._new = self._new, []
+            for request in sorted(new, key=_order):
+                if request.state is State.READY and self._finish(request, view, late) > request.deadline_s:
+                    late.append(request)
+        if not late:
+            yield from self._noted(self.inner.decide(view), view)
+            return
+        for request in late:
+            yield Drop(request, REFUSED)
+        rest = _Without(view, late)
+        if rest.ready or view.running:
+            yield from self._noted(self.inner.decide(cast(View, rest)), view)
+
+    def on_finish(self, run: Run, actual_s: float, view: View) -> None:
+        """Passed on."""
+        self.inner.on_finish(run, actual_s, view)
+
+    def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
+        """Passed on."""
+        self.inner.on_gone(request, reason, view)
+
+    def _noted(self, decisions: Iterable[Decision], view: View) -> Iterator[Decision]:
+        for decision in decisions:
+            if isinstance(decision, Drop) and decision.request.state is State.READY:
+                self._finish(decision.request, view, ())
+            yield decision
+
+    def _finish(self, request: Request, view: View, without: Sequence[Request]) -> float:
+        """Predict, and keep the prediction if it is late."""
+        finish_s = predicted_finish_s(
+            request, view, least_s=self._least_s, speed=self._speed, without=without
+        )
+        if finish_s > request.deadline_s:
+            self.finish_s[request.id] = finish_s
+        return finish_s
+
+
+class _Without:
+    """A view without some of the waiting requests; everything else is the view's own."""
+
+    def __init__(self, view: View, hidden: Sequence[Request]) -> None:
+        gone = {request.id for request in hidden}
+        self._view = view
+        self.ready = [request for request in view.ready if request.id not in gone]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
