@@ -21,7 +21,8 @@ from headway.live.cache import ProfileCache, cache_folder
 from headway.live.processors import available, machine, runtime
 from headway.live.profiler import Intake, take_in
 from headway.live.rehearsal import disturbance
-from headway.models import zoo
+from headway.models import load_model, zoo
+from headway.models.boundary_cost import BoundaryCost
 from headway.models.even import BlockLimits
 from headway.models.profile import ModelProfile
 
@@ -157,6 +158,7 @@ def test_longer_blocks_are_tried_where_boundaries_cost_too_much(
     model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, second: float, fewer_win: bool
 ) -> None:
     limits = BlockLimits(target_s=0.3e-3, longest_s=5e-3, overhead_share=0.1)
+    monkeypatch.setattr(profiler, "boundary_cost", lambda threads: BoundaryCost(1e-6, 1e-6, 0.0, 0.0, 0.0))
     monkeypatch.setattr(profiler, "measure", shares(0.0))
     usual = take_in(model, ONE, limits=limits)
     assert len(usual.split.blocks) > 2
@@ -289,3 +291,14 @@ def looping_for_ever(sized: bool) -> onnx.ModelProto:
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_blocks_carry_what_they_compute_and_move(intake: Intake, model: onnx.ModelProto) -> None:
+    works = [block.work for block in intake.profile.blocks]
+    assert len(works) > 1
+    assert 2 * load_model(model).macs <= sum(work.flops for work in works if work)
+    for work in works:
+        assert work is not None
+        assert work.kernels > 0
+        assert sum(work.operator_shares.values()) == pytest.approx(1.0)
+    assert all("convolution" in work.operator_shares for work in works[:-1] if work)

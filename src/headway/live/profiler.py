@@ -1,4 +1,4 @@
-"""Taking a model in: split it, measure its blocks alone, split it again by what was measured.
+"""Taking a model in: measure its nodes, split it evenly by that, and measure its blocks alone.
 
 No pair of models is ever measured together: what co-runners do to each other is one number of the device.
 """
@@ -10,25 +10,32 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
 from headway.live.cache import ProfileCache
-from headway.live.processors import machine, runtime
-from headway.live.rehearsal import ROUNDS, Rehearsals, measure
+from headway.live.processors import machine, runtime, staying_on
+from headway.live.rehearsal import ROUNDS, Measurement, measure
+from headway.models.block_work import block_work
 from headway.models.boundary_cost import boundary_cost
 from headway.models.chain import SplitModel
 from headway.models.even import BlockLimits
-from headway.models.node_times import estimated_node_s
+from headway.models.node_times import estimated_node_s, profiled_node_s
+from headway.models.node_work import NodeWork, node_works
 from headway.models.prepared import PreparedModel, prepare
 from headway.models.profile import BlockProfile, ModelProfile
 from headway.models.sample_inputs import Inputs
-from headway.models.split import resplit, split
+from headway.models.split import split
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
     Source = str | os.PathLike[str] | ModelProto
+
+
+_SHORT_S: Final = 0.02
+_SHORT_RUNS: Final = 3
+"""Nodes of a model that seems to take less than that are timed in that many runs, others in one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +67,11 @@ def take_in(
 ) -> Intake:
     """Split a model and measure it, or find that it was measured before.
 
-    Blocks are even at the smallest width, where they are longest. The first split goes by estimated times of
-    nodes, and is measured once; the second goes by that. Its blocks and the whole model are then run in
-    turns, `rounds` times at each width, or more often if they are short. If that shows the boundaries to cost
-    more than they may, longer blocks are measured too, and taken if they cost less. A ResNet-50 takes about
-    a second for one width: half of it are ten runs, and most of the rest is ONNX Runtime optimising it.
+    Blocks are even at the smallest width, where they are longest, by what ONNX Runtime's profiler says that
+    each node takes. They and the whole model are then run in turns, `rounds` times at each width, or more
+    often if they are short. If that shows the boundaries to cost more than they may, longer blocks are
+    measured too, and taken if they cost less. Most of what a ResNet-50 takes are ten runs, and ONNX Runtime
+    optimising it.
 
     Args:
         source: a file or a model in memory.
@@ -94,15 +101,14 @@ def take_in(
                 inputs = _runnable_inputs(reused, prepared, sample, seed)
                 return Intake(reused, inputs, known_profile, cached=True)
         said = (reason,) if reason else ()
-    first = _first_blocks(source, prepared, narrow, widths[narrow], dims, limits, sample, seed)
-    prepared, inputs = first.prepared, first.inputs
-    whole = split(prepared, (), verify=False)
-    chain = first.again(narrow, limits)
-    found = {narrow: measure(chain, whole, widths[narrow], inputs, rounds)}
+    first = _first(source, prepared, narrow, widths[narrow], dims, limits, sample, seed, rounds)
+    times, whole, chain = first.times, first.whole, first.chain
+    inputs, works, node_s = times.inputs, times.works, times.node_s
+    found = {narrow: first.measured}
     wanted = limits or BlockLimits()
     if found[narrow].lowest_share > wanted.overhead_share and wanted.target_s < wanted.longest_s:
         # Boundaries cost more than they should, so that fewer blocks are worth a try.
-        fewer = first.again(narrow, replace(wanted, target_s=wanted.longest_s))
+        fewer = times.blocks(narrow, replace(wanted, target_s=wanted.longest_s))
         if len(fewer.blocks) < len(chain.blocks):
             of_fewer = measure(fewer, whole, widths[narrow], inputs, rounds)
             if of_fewer.share < found[narrow].share:
@@ -123,6 +129,9 @@ def take_in(
                 block.crossing_bytes,
                 block.ops,
                 {width: measured.blocks[block.index] for width, measured in found.items()},
+                block_work(
+                    works[block.first_node : block.end_node], node_s[block.first_node : block.end_node]
+                ),
             )
             for block in chain.blocks
         ),
@@ -142,30 +151,55 @@ def take_in(
 
 
 @dataclass(frozen=True, slots=True)
-class _First:
-    """The first even blocks of a model, by estimated times, and what they took."""
+class _Times:
+    """What the nodes of a model do and take, on which its even blocks rest."""
 
     prepared: PreparedModel
-    chain: SplitModel
     inputs: Inputs
-    block_s: Sequence[float]
+    works: Sequence[NodeWork]
+    node_s: Sequence[float]
 
-    def again(self, width: int, limits: BlockLimits | None) -> SplitModel:
-        """Even blocks by what the first ones took."""
-        if not self.chain.node_s:
-            return self.chain
-        return resplit(
+    def blocks(self, width: int, limits: BlockLimits | None) -> SplitModel:
+        """Even blocks."""
+        return split(
             self.prepared,
-            self.chain,
-            self.block_s,
             threads=width,
             limits=limits,
+            node_s=self.node_s,
             cost=boundary_cost(width),
             verify=False,
         )
 
 
-def _first_blocks(
+def _node_times(
+    prepared: PreparedModel, width: int, processors: Sequence[int], sample: Inputs | None, seed: int
+) -> _Times:
+    works = node_works(prepared)
+    short = sum(estimated_node_s(prepared, width, works)) < _SHORT_S
+    *others, last = _candidates(prepared, sample, seed)
+
+    def times(inputs: Inputs) -> _Times:
+        with staying_on(processors):
+            node_s = profiled_node_s(prepared, width, runs=_SHORT_RUNS if short else 1, inputs=inputs)
+        return _Times(prepared, inputs, works, node_s)
+
+    for inputs in others:
+        with suppress(HeadwayError):
+            return times(inputs)
+    return times(last)
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """Even blocks beside the whole, as measured at the smallest width."""
+
+    times: _Times
+    whole: SplitModel
+    chain: SplitModel
+    measured: Measurement
+
+
+def _first(
     source: Source,
     prepared: PreparedModel,
     width: int,
@@ -174,28 +208,14 @@ def _first_blocks(
     limits: BlockLimits | None,
     sample: Inputs | None,
     seed: int,
+    rounds: int,
 ) -> _First:
-    """Even blocks by estimated times; of the original graph if those of the optimised one do not run."""
+    """Even blocks by what nodes take; of the original graph if those of the optimised one do not run."""
 
     def attempt(prepared: PreparedModel) -> _First:
-        try:
-            node_s = estimated_node_s(prepared, width)
-        except HeadwayError:
-            node_s = None  # the splitter measures it
-        chain = split(
-            prepared,
-            threads=width,
-            limits=limits,
-            node_s=node_s,
-            cost=boundary_cost(width),
-            sample=sample,
-            verify=False,
-        )
-        *others, last = _candidates(prepared, sample, seed)
-        for inputs in others:
-            with suppress(HeadwayError):
-                return _First(prepared, chain, inputs, _block_s(chain, processors, inputs))
-        return _First(prepared, chain, last, _block_s(chain, processors, last))
+        times = _node_times(prepared, width, processors, sample, seed)
+        whole, chain = split(prepared, (), verify=False), times.blocks(width, limits)
+        return _First(times, whole, chain, measure(chain, whole, processors, times.inputs, rounds))
 
     try:
         return attempt(prepared)
@@ -205,13 +225,6 @@ def _first_blocks(
         plain = prepare(source, dims={} if dims is None else dims, optimise=False, sample=sample)
         note = f"the optimised graph cannot be cut, so the original is: {error}"
         return attempt(replace(plain, notes=(*plain.notes, note)))
-
-
-def _block_s(chain: SplitModel, processors: Sequence[int], inputs: Inputs) -> list[float]:
-    """What each block takes, the first run not counted."""
-    with Rehearsals(chain, processors, inputs) as rehearsals:
-        rehearsals.run()
-        return rehearsals.run()
 
 
 def _candidates(prepared: PreparedModel, sample: Inputs | None, seed: int) -> list[Inputs]:

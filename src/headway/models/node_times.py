@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.core.errors import HeadwayError
-from headway.models.graph import Layer
-from headway.models.onnx_reader import load_model
+from headway.models.node_work import NodeWork, node_works
 from headway.models.prepared import PreparedModel
 from headway.models.runtime_session import SessionSettings, TimeLimit, open_session, run_failure
 from headway.models.sample_inputs import Inputs
@@ -22,20 +21,16 @@ _BYTES_PER_S: Final = 8e9
 _NODE_S: Final = 3e-6  # calling a kernel
 
 
-def estimated_node_s(prepared: PreparedModel, threads: int = 1) -> tuple[float, ...]:
+def estimated_node_s(
+    prepared: PreparedModel, threads: int = 1, works: Sequence[NodeWork] | None = None
+) -> tuple[float, ...]:
     """Seconds of each node from its arithmetic and bytes, whichever is slower, plus the call of its kernel.
 
-    Nothing is run, so the answer is the same every time. Nodes that the reader folds away cost their call.
-
-    Raises:
-        HeadwayError: the reader cannot make sense of the graph.
+    Nothing is run, so the answer is the same every time. Nodes that only give a tensor another shape cost
+    their call. `works` are those of `node_works`, if they are known already.
     """
-    layers = {layer.output: layer for layer in load_model(_readable(prepared)).layers}
-    seconds = []
-    for names in prepared.graph.makes:
-        layer = next((layers[name] for name in names if name in layers), None)
-        seconds.append(_NODE_S + (0.0 if layer is None else _layer_s(layer, threads)))
-    return tuple(seconds)
+    known = node_works(prepared) if works is None else works
+    return tuple(_NODE_S + (0.0 if work.view else _kernel_s(work, threads)) for work in known)
 
 
 def profiled_node_s(
@@ -109,23 +104,9 @@ def node_s_from_blocks(
     return tuple(scaled)
 
 
-def _layer_s(layer: Layer, threads: int) -> float:
-    compute_s = (layer.macs / _MACS_PER_S + layer.vector_ops / _OPS_PER_S) / threads
-    moved = layer.input_bytes + layer.output_bytes + layer.weight_bytes
-    return max(compute_s, moved / _BYTES_PER_S)
-
-
-def _readable(prepared: PreparedModel) -> Any:
-    """The graph with the sizes of its inputs settled, for the reader."""
-    from onnx import ModelProto, helper
-
-    model = ModelProto()
-    model.CopyFrom(prepared.graph.model)
-    del model.graph.value_info[:]
-    for name, value_type in prepared.types.items():
-        if value_type.dims is not None:
-            model.graph.value_info.append(helper.make_value_info(name, value_type.proto()))
-    return model
+def _kernel_s(work: NodeWork, threads: int) -> float:
+    compute_s = (work.macs / _MACS_PER_S + work.vector_ops / _OPS_PER_S) / threads
+    return max(compute_s, work.moved_bytes / _BYTES_PER_S)
 
 
 def _read_profile(path: Path, prepared: PreparedModel, runs: int) -> tuple[float, ...]:

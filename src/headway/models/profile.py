@@ -7,14 +7,15 @@ time stamps: the same measurements give the same file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median
 from typing import Any, Final, TypeVar
 
 from headway.core.errors import HeadwayError
+from headway.models.block_work import BlockWork
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the files. A file of another version is refused, and whoever cached it measures again."""
 
 _P = TypeVar("_P", "ModelProfile", "DeviceProfile")
@@ -45,7 +46,9 @@ class Timing:
 class BlockProfile:
     """One block: `seconds` alone on the machine by width, and the bytes that cross the cut at its end.
 
-    `cut_bytes` is None where a tensor's size is not known.
+    `cut_bytes` is None where a tensor's size is not known. `work` is what it computes and moves; None for
+    blocks that come from no graph. `slowdowns` are by how much it takes longer beside each probe, by the
+    probe's name; empty if it was not probed.
     """
 
     name: str
@@ -53,6 +56,8 @@ class BlockProfile:
     cut_bytes: int | None
     operators: tuple[str, ...]
     seconds: Mapping[int, Timing]
+    work: BlockWork | None = None
+    slowdowns: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

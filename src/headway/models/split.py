@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headway.core.errors import HeadwayError
 from headway.models.block_sessions import BlockModel
@@ -23,6 +23,7 @@ from headway.models.boundary_cost import BoundaryCost, boundary_cost
 from headway.models.chain import SplitModel
 from headway.models.even import BlockLimits, EvenBlocks, PricedCut, even_blocks
 from headway.models.node_times import estimated_node_s, node_s_from_blocks, profiled_node_s
+from headway.models.node_work import VIEWS
 from headway.models.partition import BlockPart, block_model, content_hash, parts_of
 from headway.models.prepared import PreparedModel, prepare
 from headway.models.sample_inputs import Inputs
@@ -30,10 +31,6 @@ from headway.models.value_types import ValueKind, ValueType
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-_VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators whose output is their input's memory under another shape, unless it has to lie in a buffer: cut
-after one, ONNX Runtime copies, cut before it, the next block does not."""
 
 
 def split(
@@ -161,12 +158,15 @@ def _even(
 
 
 def _views(prepared: PreparedModel) -> set[str]:
-    """Tensors that share another one's memory inside a session."""
+    """Tensors that share another one's memory, unless they have to lie in a buffer.
+
+    Cut after one, ONNX Runtime copies; cut before it, the next block does not.
+    """
     graph = prepared.graph
     return {
         name
         for node, made in zip(graph.nodes, graph.makes, strict=True)
-        if node.op_type in _VIEWS and node.domain in ("", "ai.onnx")
+        if node.op_type in VIEWS and node.domain in ("", "ai.onnx")
         for name in made
     }
 
