@@ -86,9 +86,9 @@ def measure(
     """
     hardware = scenario.hardware
     assert isinstance(hardware, LaneHardware)
-    lanes = _processors(device)
+    lanes = processors_of(device)
     say("measuring dispatch, switch and overlap")
-    overheads = _overheads(device, lanes, fresh=fresh)
+    overheads = overheads_on(device, lanes, fresh=fresh)
     intakes: dict[str, Intake] = {}
     for key, position in models.items():
         say(f"splitting and measuring {key}")
@@ -113,7 +113,7 @@ def measure(
     )
 
 
-def _processors(device: Device) -> tuple[tuple[int, ...], ...]:
+def processors_of(device: Device) -> tuple[tuple[int, ...], ...]:
     """The processors of each lane, in order."""
     there = available()
     wanted = sum(core.threads for core in device.cores)
@@ -129,7 +129,7 @@ def _processors(device: Device) -> tuple[tuple[int, ...], ...]:
     return tuple(lanes)
 
 
-def _widths(lanes: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
+def widths_of(lanes: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
     """The widths to measure, with their processors: one lane, two, four, ..., and all of them."""
     counts = {len(lanes)}
     count = 1
@@ -147,14 +147,14 @@ def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequen
         if path is not None:
             if path.suffix.lower() != ".onnx":
                 raise HeadwayError(f"{path}: a layer table has no weights to run with; accepted: .onnx")
-            return take_in(path, _widths(lanes), name=key, dims=tenant.dims, cache=ProfileCache())
+            return take_in(path, widths_of(lanes), name=key, dims=tenant.dims, cache=ProfileCache())
         built = zoo_model(tenant.model, tenant.options, weights=True)
-        return take_in(built, _widths(lanes), name=key, cache=ProfileCache())
+        return take_in(built, widths_of(lanes), name=key, cache=ProfileCache())
     except HeadwayError as error:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 
 
-def _overheads(device: Device, lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProfile:
+def overheads_on(device: Device, lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProfile:
     """The device's overheads: as measured before on these lanes, or anew, and then kept."""
     digest = sha256(repr((MEANING, lanes, machine(), runtime())).encode()).hexdigest()[:20]
     path = cache_folder() / f"lanes-{digest}.json"
