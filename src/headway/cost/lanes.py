@@ -33,7 +33,8 @@ class LaneTable:
         overheads: DeviceProfile,
         pressures: Mapping[int, Sequence[Pressure]] | None = None,
     ) -> None:
-        """`pressures` are those of each block, by the number of lanes, where they are known.
+        """`pressures` are those of each block, by the number of lanes, where they are known; where they are
+        not, blocks only tell who they are.
 
         Raises ValueError if a model has no blocks, or not one pressure for each; HeadwayError if it was not
         measured on one lane.
@@ -78,8 +79,10 @@ class LaneTable:
                 )
         self._segments = {
             lanes: tuple(
-                Segment(at, at + 1, 0.0, block_s, 0.0, pressure=known[lanes][at] if lanes in known else None)
-                for at, block_s in enumerate(seconds)
+                Segment(at, at + 1, 0.0, block_s, 0.0, pressure=pressure)
+                for at, (block_s, pressure) in enumerate(
+                    zip(seconds, known.get(lanes) or self._unknown(lanes), strict=True)
+                )
             )
             for lanes, seconds in self._block_s.items()
         }
@@ -87,6 +90,9 @@ class LaneTable:
             lanes: tuple(replace(segment, fixed_s=self._fixed_s(at)) for at, segment in enumerate(segments))
             for lanes, segments in self._segments.items()
         }
+
+    def _unknown(self, lanes: int) -> Sequence[Pressure]:
+        return [Pressure(self.model, at, lanes, 0.0, 0.0, 0.0, 0.0) for at in range(self.blocks)]
 
     def blocks_on(self, lanes: int) -> Sequence[Segment]:
         """The segment of each block over that many lanes, without dispatch and switch."""

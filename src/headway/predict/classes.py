@@ -1,0 +1,47 @@
+"""Classes of blocks: what a new model has in common with those that were seen before.
+
+A class is the nearest of a few fixed centres in scale-free features, from k-means over synthetic blocks
+(`bench/overlap_train.py`), so that a block has the same class on every day and in every log.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from headway.predict.fluid import Blocks
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CLASS_FEATURES: Final = ("compute", "memory", "occupancy", "gap", "log_cache")
+
+
+def class_vectors(blocks: Blocks) -> NDArray[np.float64]:
+    """What classes are told apart by, a row for each block with columns as CLASS_FEATURES."""
+    import numpy as np
+
+    return np.column_stack(
+        [blocks.compute, blocks.memory, blocks.occupancy, blocks.gap, np.log1p(blocks.cache)]
+    )
+
+
+def block_classes(blocks: Blocks) -> list[int]:
+    """The class of each block, a position in the shipped centres."""
+    import numpy as np
+
+    shipped = _shipped()
+    rows = (class_vectors(blocks) - shipped["mean"]) / shipped["scale"]
+    distances = ((rows[:, None, :] - shipped["centres"][None, :, :]) ** 2).sum(axis=2)
+    return [int(each) for each in np.argmin(distances, axis=1)]
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, NDArray[Any]]:
+    import numpy as np
+
+    path = resources.files("headway.predict") / "data" / "block_classes.npz"
+    with path.open("rb") as file, np.load(file) as arrays:
+        return {name: arrays[name] for name in ("mean", "scale", "centres")}
