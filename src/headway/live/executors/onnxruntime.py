@@ -130,6 +130,9 @@ class OnnxRuntimeExecutor(LaneExecutor):
     def _sessions_for(self, model: str, cores: Sequence[Core]) -> BlockSessions:
         processors = tuple(number for core in cores for number in self.lanes[core.index])
         key = (model, processors if len(processors) > 1 else ())
+        sessions = self._sessions.get(key)
+        if sessions is not None:
+            return sessions  # whatever else is being opened just now
         with self._opening:
             if key not in self._sessions:
                 # Threads inherit where they may run from the one that makes them. The lane's own thread is
