@@ -4,7 +4,7 @@ A request's finish is predicted from the engine's own state: what runs, what wai
 the costs of all of it. Two schedules are followed, both earliest deadline first, and both what a policy could
 do: side by side, each request on one lane and lanes slowed by each other; and one after the other, each over
 as many lanes as make it fastest. The earlier finish counts, so that what is refused could not have been in
-time by either. What is uncertain is left out: runs that take longer than believed, and requests still to come.
+time by either. What is uncertain is left out: runs that take longer, and requests to come.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Admission:
         self.needs, self.at_block_ends = inner.needs, inner.at_block_ends
         self.needs_accelerator = inner.needs_accelerator
         self.finish_s: dict[int, float] = {}
-        self._least_s, self._speed, self._checking = least_s, speed, checking
+        self._least_s, self._speed, self.checking = least_s, speed, checking
         self._new: list[Request] = []
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """The policy's own."""
-        if self._checking and request.strict and not request.started:
+        if self.checking and request.strict and not request.started:
             self._new.append(request)
         return self.inner.key(request, view)
 

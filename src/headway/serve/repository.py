@@ -3,8 +3,8 @@
     NAME/config.pbtxt or NAME/headway.yaml     optional
     NAME/VERSION/model.onnx                    VERSION is a whole number from 1 on
 
-Nothing outside the folder is ever read: names are letters, digits, '.', '_' and '-', and links that lead out are
-refused.
+Nothing outside the folder is ever read: names are letters, digits, '.', '_' and '-', and links that lead out
+are refused.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Repository:
         self._root = root.resolve()
 
     def names(self) -> tuple[str, ...]:
-        """Models that are there, in alphabetical order; folders whose names no model can have are left out."""
+        """Models that are there, in alphabetical order; folders with other names are left out."""
         try:
             found = [entry.name for entry in self._root.iterdir() if entry.is_dir()]
         except OSError:

@@ -31,7 +31,7 @@ ALL = VersionPolicy()
 
 
 def version_policy(data: Any, where: str) -> VersionPolicy:
-    """A policy as configurations give it: {latest: {num_versions: 2}}, {specific: {versions: [1, 3]}}, {all: {}}.
+    """A policy: {latest: {num_versions: 2}}, {specific: {versions: [1, 3]}} or {all: {}}.
 
     Raises HeadwayError for anything else.
     """

@@ -1,0 +1,348 @@
+"""The live engine as the front ends see it: models, tenants, and inferences under way."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Final
+
+from headway.config.serving import Serving
+from headway.config.serving_parts import ServedTenant
+from headway.core.messages import Reply
+from headway.core.request import Request
+from headway.live.service import LiveService, Timers
+from headway.serve.admission import Admission
+from headway.serve.answers import Answered, Inference, answer_to, broken, stopping
+from headway.serve.lifecycle import Models
+from headway.serve.loaded import PLATFORM, Loaded
+from headway.serve.refusal import Cause, Refusal
+from headway.serve.service import (
+    Done,
+    IndexEntry,
+    InferenceRequest,
+    InferenceResult,
+    ModelDescription,
+    ModelStatistics,
+    Ticket,
+)
+from headway.serve.tenants import NO_SLA_S, Tenants
+
+WARM_UP: Final = "headway-warm-up"
+"""The tenant of what a model runs before it is ready: best effort, with an hour's time."""
+
+
+class InferenceTicket:
+    """Implements `headway.serve.service.Ticket`."""
+
+    __slots__ = ("_id", "_service")
+
+    def __init__(self, service: EngineService, id: int) -> None:
+        self._service, self._id = service, id
+
+    def cancel(self) -> None:
+        """The client has gone."""
+        self._service.give_up(self._id, Refusal(Cause.CANCELLED, "withdrawn by the client"))
+
+
+class EngineService:
+    """Implements `headway.serve.service.InferenceService` over a live engine.
+
+    Args:
+        models: what is loaded.
+        tenants: who may come.
+        admission: the policy that the engine asks.
+
+    `attach` gives it the engine; `inputs_of`, `on_result`, `on_reply` and `on_broken` are for that.
+    """
+
+    def __init__(self, models: Models, tenants: Tenants, admission: Admission) -> None:
+        self.models = models
+        self.tenants = tenants
+        self.overrides_accepted = False
+        self._admission = admission
+        self._live: LiveService | None = None
+        self._under_way: dict[int, Inference] = {}
+        self._ids = itertools.count()
+        self._timers = Timers(self._time_out)
+        self._ready = self._draining = False
+        self._watchers: tuple[Callable[[Answered], None], ...] = ()
+        self._idle = threading.Condition()
+        self.broken: BaseException | None = None
+
+    def attach(self, live: LiveService) -> None:
+        """Serve with this engine, which is started."""
+        self._live = live
+
+    @property
+    def _engine(self) -> LiveService:
+        assert self._live is not None, "the service is attached to an engine before it is used"
+        return self._live
+
+    # --- inference ---------------------------------------------------------------------------------
+
+    def submit(self, request: InferenceRequest, done: Done) -> Ticket:
+        """Begin an inference. Raises Refusal if it is refused at once; `done` is not called then."""
+        began_s = perf_counter()
+        door = self.tenants.of(request.key)
+        settings = door.settings
+        if not settings.may_use(request.model):
+            raise Refusal(Cause.FORBIDDEN, f"tenant {settings.name!r} may not use model {request.model!r}")
+        self._require_open()
+        loaded = self.models.acquire(request.model, request.version)
+        try:
+            wanted = loaded.wanted(request.outputs)
+            inputs = loaded.checked(request.inputs)
+            live = self._engine
+            now = live.now()
+            arrival_s = now - max(0.0, began_s - request.arrived_s)
+            asked = self._request(settings, loaded, arrival_s, request.timeout_s, request.priority)
+            if asked.deadline_s <= now and request.timeout_s is not None:
+                raise Refusal(Cause.LATE, "its time had passed when it arrived")
+            door.enter(request.body_bytes, now)
+        except BaseException:
+            self.models.release(loaded)
+            raise
+        inference = Inference(asked, loaded, inputs, wanted, [done], door, request.body_bytes)
+        inference.input_s = perf_counter() - began_s
+        self._under_way[asked.id] = inference
+        if request.timeout_s is not None:
+            self._timers.set(request.arrived_s + request.timeout_s, asked.id)
+        live.submit(asked)
+        if self.broken is not None:  # it ended meanwhile, and may not have seen this one
+            self._answer(inference, broken())
+        return InferenceTicket(self, asked.id)
+
+    def warm_up(self, loaded: Loaded, inputs: Mapping[str, Any], done: Done) -> None:
+        """Run a model once, behind all other work; nobody else knows of it yet."""
+        now = self._engine.now()
+        asked = self._new_request(WARM_UP, loaded, now, now + NO_SLA_S, strict=False)
+        inference = Inference(asked, loaded, inputs, loaded.split.outputs, [done])
+        self.models.hold(loaded)
+        self._under_way[asked.id] = inference
+        self._engine.submit(asked)
+
+    def give_up(self, id: int, refusal: Refusal) -> None:
+        """Answer a request with a refusal unless it has its answer; its work ends at the next block."""
+        inference = self._under_way.get(id)
+        if inference is not None and self._answer(inference, refusal):
+            self._engine.cancel(id)
+
+    def _request(
+        self,
+        tenant: ServedTenant,
+        loaded: Loaded,
+        arrival_s: float,
+        timeout_s: float | None,
+        priority: int | None,
+    ) -> Request:
+        sla = tenant.sla_of(loaded.name)
+        bounds = [] if sla is None else [sla.relative_deadline_s(loaded.isolated_s)]
+        if timeout_s is not None:
+            bounds.append(timeout_s)
+        relative_s = min(bounds, default=NO_SLA_S)
+        binding = tenant.strict or not sla
+        asked = self._new_request(
+            tenant.name,
+            loaded,
+            arrival_s,
+            arrival_s + relative_s,
+            strict=tenant.strict and bool(bounds),
+            priority=tenant.priority if priority is None else priority,
+            weight=tenant.weight,
+        )
+        expires_s = timeout_s
+        if isinstance(tenant.expires, float):
+            expires_s = min(tenant.expires, timeout_s or tenant.expires)
+        elif binding and bounds:
+            expires_s = relative_s
+        asked.expires_s = None if expires_s is None else arrival_s + expires_s
+        return asked
+
+    def _new_request(
+        self,
+        tenant: str,
+        loaded: Loaded,
+        arrival_s: float,
+        deadline_s: float,
+        *,
+        strict: bool,
+        priority: int = 0,
+        weight: float = 1.0,
+    ) -> Request:
+        id = next(self._ids)
+        return Request(
+            id,
+            tenant,
+            id,
+            loaded.key,
+            arrival_s,
+            deadline_s,
+            loaded.blocks,
+            loaded.isolated_s,
+            priority,
+            weight,
+            strict,
+        )
+
+    def _require_open(self) -> None:
+        if self.broken is not None:
+            raise broken()
+        if self._draining:
+            raise stopping()
+
+    def _time_out(self, id: int) -> None:
+        self.give_up(id, Refusal(Cause.LATE, "its time was over before its result was there"))
+
+    # --- for the engine ----------------------------------------------------------------------------
+
+    def inputs_of(self, request: Request) -> Mapping[str, Any]:
+        """The tensors of a request."""
+        return self._under_way[request.id].inputs
+
+    def on_result(self, request: Request, results: Mapping[str, Any]) -> None:
+        """A request's last block has run; its reply follows."""
+        inference = self._under_way.get(request.id)
+        if inference is not None:
+            inference.made = results
+
+    def on_reply(self, reply: Reply) -> None:
+        """A request is over."""
+        finish_s = self._admission.finish_s.pop(reply.request.id, None)
+        inference = self._under_way.pop(reply.request.id, None)
+        if inference is not None:
+            self._answer(inference, answer_to(inference, reply, self._engine.now(), finish_s))
+            self.models.release(inference.loaded)
+            with self._idle:
+                if not self._under_way:
+                    self._idle.notify_all()
+
+    def on_broken(self, error: BaseException) -> None:
+        """The engine has ended by a defect."""
+        self.broken = error
+        for inference in list(self._under_way.values()):
+            self._answer(inference, broken())
+
+    def _answer(self, inference: Inference, answer: InferenceResult | Refusal) -> bool:
+        """Tell whoever waits; False if that was done already."""
+        try:
+            done = inference.pending.pop()
+        except IndexError:
+            return False
+        if inference.door is not None:
+            self._count(inference, answer)
+            inference.door.leave(inference.size)
+        done(answer)
+        return True
+
+    def _count(self, inference: Inference, answer: InferenceResult | Refusal) -> None:
+        request, loaded = inference.request, inference.loaded
+        now = self._engine.now()
+        total_s = now - request.arrival_s
+        tally = self.models.tally(loaded)
+        refusal = answer if isinstance(answer, Refusal) else None
+        queue_s, compute_s = (0.0, 0.0) if isinstance(answer, Refusal) else (answer.queue_s, answer.compute_s)
+        if refusal is None:
+            tally.succeed(queue_s=queue_s, input_s=inference.input_s, compute_s=compute_s, total_s=total_s)
+        else:
+            tally.fail(total_s)
+        if self._watchers:
+            answered = Answered(
+                request.tenant,
+                loaded.name,
+                loaded.version,
+                request.deadline_s - request.arrival_s,
+                total_s,
+                queue_s,
+                compute_s,
+                refusal is None and now <= request.deadline_s,
+                refusal,
+                None if refusal is None else refusal.predicted_finish_s,
+            )
+            for watcher in self._watchers:
+                watcher(answered)
+
+    # --- what front ends ask -----------------------------------------------------------------------
+
+    def watch(self, watcher: Callable[[Answered], None]) -> None:
+        """Have every answer told, on whatever thread it is given; the watcher must not block."""
+        self._watchers = (*self._watchers, watcher)
+
+    def live(self) -> bool:
+        """Whether the process works at all."""
+        return self.broken is None and self._engine.alive
+
+    def ready(self) -> bool:
+        """Whether requests are taken: all models are warm, and nothing is draining."""
+        return self._ready and not self._draining and self.live()
+
+    def model_ready(self, model: str, version: str = "") -> bool:
+        """Whether that version (empty: the newest) is. Raises Refusal for an unknown model."""
+        return self.models.is_ready(model, version) and self.live() and not self._draining
+
+    def describe(self, model: str, version: str = "") -> ModelDescription:
+        """Its metadata. Raises Refusal (NOT_FOUND) for one that is unknown or not loaded."""
+        loaded = self.models.find(model, version)
+        return ModelDescription(
+            loaded.name,
+            loaded.version,
+            self.models.versions(model),
+            PLATFORM,
+            loaded.inputs,
+            loaded.outputs,
+            labels=loaded.labels,
+        )
+
+    def statistics(self, model: str = "", version: str = "") -> Sequence[ModelStatistics]:
+        """Statistics of one model, or of all."""
+        return [tally.statistics() for tally in self.models.tallies(model, version)]
+
+    def index(self, *, only_ready: bool = False) -> Sequence[IndexEntry]:
+        """What the repository holds."""
+        return self.models.index(only_ready=only_ready)
+
+    async def load(self, model: str, key: str | None, config: str | None = None) -> None:
+        """Load a model, or load it again; returns when it is warm. Raises Refusal, also for a bad model."""
+        self.tenants.require_control(key)
+        self._require_open()
+        if config is not None and not self.overrides_accepted:
+            raise Refusal(
+                Cause.FORBIDDEN,
+                "this server takes no configuration with a load; accepted: the one in its repository, unless"
+                " repository.overrides is switched on",
+            )
+        await asyncio.wrap_future(self.models.load(model, config))
+
+    async def unload(self, model: str, key: str | None) -> None:
+        """Drain a model and give back what it held; returns when that is done."""
+        self.tenants.require_control(key)
+        self._require_open()
+        await asyncio.wrap_future(self.models.unload(model))
+
+    # --- life --------------------------------------------------------------------------------------
+
+    def be_ready(self) -> None:
+        """All models are warm."""
+        self._ready = True
+
+    def change_tenants(self, serving: Serving) -> None:
+        """Take another configuration's tenants; requests under way keep what they were promised."""
+        self.tenants.change(serving, self._engine.now())
+
+    def drain(self, limit_s: float) -> bool:
+        """Take no further requests, and answer those that are there, for so long at most.
+
+        What is not answered then is given up. Returns whether all was answered in time.
+        """
+        self._draining = True
+        with self._idle:
+            in_time = self._idle.wait_for(lambda: not self._under_way or not self._engine.alive, limit_s)
+        for id in list(self._under_way):
+            self.give_up(id, stopping())
+        return in_time
+
+    def close(self) -> None:
+        """End the timers; the engine is its owner's."""
+        self._timers.close()

@@ -1,0 +1,320 @@
+"""Models' life: found, loaded beside what runs, swapped, drained and given back."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Protocol
+
+from headway.core.errors import HeadwayError
+from headway.serve.causes import without_paths
+from headway.serve.loaded import Loaded
+from headway.serve.model_statistics import Tally
+from headway.serve.refusal import Cause, Refusal
+from headway.serve.repository import ModelSource, Repository
+from headway.serve.service import IndexEntry, ModelState
+
+_NO_VERSION: Final = "0"
+"""Stands in the index for a model of which not even the versions could be read."""
+
+
+class Installer(Protocol):
+    """What makes models run."""
+
+    def install(self, source: ModelSource) -> Loaded:
+        """Take a model in, make it known to the engine, run it once. Raises HeadwayError if that fails."""
+        ...
+
+    def remove(self, loaded: Loaded) -> None:
+        """Give back all that a model held; nothing of it is under way any more."""
+        ...
+
+
+@dataclass
+class _Version:
+    """A version's state, and what serves it, if anything does."""
+
+    tally: Tally
+    state: ModelState = ModelState.UNKNOWN
+    reason: str = ""
+    loaded: Loaded | None = None
+
+
+class Models:
+    """All models of a server: those of its configuration, which stay, and those of its repository.
+
+    One thread loads, one model at a time; others wait for models to drain. A version that is loaded again
+    serves its old self until the new one is warm; one that cannot be loaded again goes on with its old self.
+    """
+
+    def __init__(self, installer: Installer, repository: Repository | None) -> None:
+        self._installer = installer
+        self._repository = repository
+        self._own: dict[str, ModelSource] = {}
+        self._versions: dict[str, dict[str, _Version]] = {}
+        self._lock = threading.RLock()
+        self._loader = ThreadPoolExecutor(1, "headway loading")
+        self._drains = ThreadPoolExecutor(4, "headway draining")
+
+    # --- requests ----------------------------------------------------------------------------------
+
+    def acquire(self, name: str, version: str) -> Loaded:
+        """The model that a request shall run on; `release` it. Raises Refusal (NOT_FOUND, UNAVAILABLE)."""
+        with self._lock:
+            loaded = self._ready(name, version)
+            loaded.users += 1
+            return loaded
+
+    def hold(self, loaded: Loaded) -> None:
+        """A request on it begins that did not have to ask for it; `release` it."""
+        with self._lock:
+            loaded.users += 1
+
+    def release(self, loaded: Loaded) -> None:
+        """A request on it is over."""
+        with self._lock:
+            loaded.users -= 1
+            if loaded.retired and not loaded.users:
+                loaded.unused.set()
+
+    def find(self, name: str, version: str) -> Loaded:
+        """The same, only to look at."""
+        with self._lock:
+            return self._ready(name, version)
+
+    def is_ready(self, name: str, version: str) -> bool:
+        """Whether requests to it are taken. Raises Refusal (NOT_FOUND) if nobody knows it."""
+        try:
+            self.find(name, version)
+        except Refusal as refusal:
+            if refusal.cause is Cause.NOT_FOUND and not self._knows(name, version):
+                raise
+            return False
+        return True
+
+    def versions(self, name: str) -> tuple[str, ...]:
+        """Versions of a model that are ready, ascending."""
+        with self._lock:
+            there = self._versions.get(name, {})
+            return tuple(sorted((v for v, each in there.items() if each.loaded is not None), key=int))
+
+    def tally(self, loaded: Loaded) -> Tally:
+        """Where its inferences are counted."""
+        with self._lock:
+            return self._versions[loaded.name][loaded.version].tally
+
+    def tallies(self, name: str, version: str) -> list[Tally]:
+        """Of the versions that are ready: of one, of one model, or of all. Raises Refusal as `find` does."""
+        with self._lock:
+            if name and version:
+                return [self.tally(self._ready(name, version))]
+            if name:
+                self._ready(name, "")
+            return [
+                each.tally
+                for model, versions in sorted(self._versions.items())
+                if not name or model == name
+                for _, each in sorted(versions.items(), key=lambda item: int(item[0]))
+                if each.loaded is not None
+            ]
+
+    def _knows(self, name: str, version: str) -> bool:
+        with self._lock:
+            return name in self._versions and (not version or version in self._versions[name])
+
+    def _ready(self, name: str, version: str) -> Loaded:
+        there = self._versions.get(name)
+        if there is None:
+            raise Refusal(Cause.NOT_FOUND, f"no model {name!r} is loaded")
+        if not version:
+            ready = [each.loaded for each in there.values() if each.loaded is not None]
+            if ready:
+                return max(ready, key=lambda loaded: int(loaded.version))
+            found = next(iter(there.values()), None)
+        else:
+            found = there.get(version)
+            if found is not None and found.loaded is not None:
+                return found.loaded
+        shown = f"model {name!r}" + (f" version {version}" if version else "")
+        if found is None:
+            ready_versions = ", ".join(self.versions(name)) or "none"
+            raise Refusal(Cause.NOT_FOUND, f"{shown} is not loaded; there are versions: {ready_versions}")
+        if found.state is ModelState.LOADING:
+            raise Refusal(Cause.UNAVAILABLE, f"{shown} is being loaded", retry_after_s=1.0)
+        if found.state is ModelState.UNLOADING:
+            raise Refusal(Cause.UNAVAILABLE, f"{shown} is being unloaded")
+        raise Refusal(
+            Cause.NOT_FOUND, f"{shown} is not loaded" + (f": {found.reason}" if found.reason else "")
+        )
+
+    # --- the index ---------------------------------------------------------------------------------
+
+    def index(self, *, only_ready: bool) -> list[IndexEntry]:
+        """All versions that are or were loaded, and models of the repository that nobody has loaded yet."""
+        with self._lock:
+            entries = [
+                IndexEntry(name, version, each.state, each.reason)
+                for name, versions in self._versions.items()
+                for version, each in versions.items()
+            ]
+            known = set(self._versions)
+        if self._repository is not None:
+            entries += [
+                IndexEntry(name, "", ModelState.UNAVAILABLE, "not loaded")
+                for name in self._repository.names()
+                if name not in known
+            ]
+        if only_ready:
+            entries = [entry for entry in entries if entry.state is ModelState.READY]
+        return sorted(entries, key=lambda entry: (entry.name, int(entry.version or 0)))
+
+    # --- life --------------------------------------------------------------------------------------
+
+    @property
+    def own(self) -> Sequence[ModelSource]:
+        """Models of the configuration."""
+        return tuple(self._own.values())
+
+    def keep(self, source: ModelSource) -> None:
+        """Have a model that is not of the repository; `load` it next."""
+        with self._lock:
+            self._own[source.name] = source
+
+    def forget(self, name: str) -> None:
+        """A model of the configuration is in it no more; `unload` it next."""
+        with self._lock:
+            self._own.pop(name, None)
+
+    def load(self, name: str, override: str | None = None) -> Future[None]:
+        """Load all versions of a model that shall be served, again if they are loaded, and unload others.
+
+        The future's exception is a Refusal for a model that is unknown or cannot be loaded.
+        """
+        return self._loader.submit(self._load, name, override)
+
+    def unload(self, name: str) -> Future[None]:
+        """Drain a model and give it back. The future's exception is a Refusal for one that is not loaded."""
+        return self._loader.submit(self._unload, name)
+
+    def close(self) -> None:
+        """Load nothing any more."""
+        self._loader.shutdown(wait=True, cancel_futures=True)
+        self._drains.shutdown(wait=True, cancel_futures=True)
+
+    def _sources(self, name: str, override: str | None) -> Sequence[ModelSource]:
+        with self._lock:
+            own = self._own.get(name)
+        if own is not None:
+            return (own,)
+        if self._repository is None or not self._repository.holds(name):
+            raise Refusal(Cause.NOT_FOUND, f"no model {name!r} in the repository")
+        return self._repository.sources(name, override)
+
+    def _load(self, name: str, override: str | None) -> None:
+        try:
+            sources = self._sources(name, override)
+        except HeadwayError as error:
+            self._note_unavailable(name, without_paths(str(error)))
+            raise Refusal(Cause.INVALID, without_paths(str(error))) from None
+        with self._lock:
+            there = self._versions.setdefault(name, {})
+            there.pop(_NO_VERSION, None)
+            for source in sources:
+                each = there.setdefault(source.version, _Version(Tally(name, source.version)))
+                if each.loaded is None:
+                    each.state, each.reason = ModelState.LOADING, ""
+        failures = [cause for source in sources if (cause := self._load_version(source)) is not None]
+        wanted = {source.version for source in sources}
+        with self._lock:
+            others = [version for version in there if version not in wanted]
+        for version in others:
+            self._retire(name, version, None).result()
+        if failures:
+            raise Refusal(Cause.INVALID, failures[0])
+
+    def _load_version(self, source: ModelSource) -> str | None:
+        """Load one version; returns why that cannot be."""
+        try:
+            loaded = self._installer.install(source)
+        except HeadwayError as error:
+            cause = f"{source.shown}: {without_paths(str(error), source.path)}"
+            with self._lock:
+                each = self._versions[source.name][source.version]
+                each.reason = cause
+                if each.loaded is None:
+                    each.state = ModelState.UNAVAILABLE
+            return cause
+        self._retire(source.name, source.version, loaded)
+        return None
+
+    def _unload(self, name: str) -> None:
+        with self._lock:
+            there = self._versions.get(name, {})
+            loaded = [version for version, each in there.items() if each.loaded is not None]
+            known = bool(there)
+        if not known:
+            raise Refusal(Cause.NOT_FOUND, f"no model {name!r} is loaded")
+        for ended in [self._retire(name, version, None) for version in loaded]:
+            ended.result()
+        with self._lock:
+            if self._repository is None or not self._repository.holds(name):
+                self._versions.pop(name, None)
+            else:
+                for each in there.values():
+                    each.state, each.reason = ModelState.UNAVAILABLE, "unloaded"
+
+    def _retire(self, name: str, version: str, successor: Loaded | None) -> Future[None]:
+        """Put another in a version's place, or nothing, and give the old one back once it is unused."""
+        with self._lock:
+            each = self._versions[name][version]
+            old, each.loaded = each.loaded, successor
+            if successor is not None:
+                each.state, each.reason = ModelState.READY, ""
+            elif old is not None:
+                each.state, each.reason = ModelState.UNLOADING, ""
+            if old is not None:
+                old.retired = True
+                if not old.users:
+                    old.unused.set()
+        return self._drains.submit(self._give_back, old, each, name, version)
+
+    def _give_back(self, old: Loaded | None, each: _Version, name: str, version: str) -> None:
+        if old is not None:
+            old.unused.wait()
+            self._installer.remove(old)
+            del old
+            return_memory()
+        with self._lock:
+            if each.loaded is None:
+                each.state, each.reason = ModelState.UNAVAILABLE, "unloaded"
+
+    def _note_unavailable(self, name: str, reason: str) -> None:
+        with self._lock:
+            there = self._versions.setdefault(name, {})
+            for each in there.values():
+                if each.loaded is None:
+                    each.state, each.reason = ModelState.UNAVAILABLE, reason
+            if not there:
+                there[_NO_VERSION] = _Version(Tally(name, _NO_VERSION), ModelState.UNAVAILABLE, reason)
+
+
+def return_memory() -> None:
+    """Give the system back what was freed; the C library would keep much of it."""
+    gc.collect()
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    with suppress(OSError, AttributeError):
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        return trim
+    return None

@@ -1,0 +1,330 @@
+"""A server's engine: lanes, policy, admission, models and tenants, put together and kept running."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from hashlib import sha256
+from importlib.metadata import version
+from itertools import count
+from math import inf
+from typing import Any, Final, Protocol
+
+from headway.config.serving import Serving
+from headway.config.serving_parts import ServedModel
+from headway.core.block import Mode
+from headway.core.checks import require_able
+from headway.core.device import Core, Device
+from headway.core.engine import Engine
+from headway.core.errors import HeadwayError
+from headway.core.protocols import Capability, CostTable, Executor
+from headway.core.request import Request
+from headway.cost.contention import OverlapLoss
+from headway.cost.lanes import LaneTable
+from headway.live.executors.makers import OnnxRuntimeLanes
+from headway.live.executors.onnxruntime import OnnxRuntimeExecutor
+from headway.live.executors.process import ProcessExecutor
+from headway.live.profiler import Intake
+from headway.live.service import LiveService
+from headway.models.chain import SplitModel
+from headway.models.profile import DeviceProfile
+from headway.policies import make
+from headway.predict.analytic import AnalyticEstimator
+from headway.serve.admission import Admission
+from headway.serve.engine_service import EngineService
+from headway.serve.event_log import NoLog, RetainedLog
+from headway.serve.intake import IntakeProcess
+from headway.serve.lifecycle import Models
+from headway.serve.loaded import Loaded
+from headway.serve.polling import Poller
+from headway.serve.refusal import Refusal
+from headway.serve.repository import ModelSource, Repository, read_labels
+from headway.serve.service import InferenceResult
+from headway.serve.tenants import Tenants
+from headway.wiring.lanes import overheads_on, processors_of, widths_of
+
+WARM_UP_LIMIT_S: Final = 120.0
+OWN_VERSION: Final = "1"
+"""Of models that the configuration names itself."""
+
+Say = Callable[[str], None]
+"""Takes a few words for whoever runs the server."""
+
+
+class ModelExecutor(Executor, Protocol):
+    """An executor that takes models in and lets them go."""
+
+    def admit(self, model: str, split: SplitModel) -> None: ...
+
+    def retire(self, model: str) -> None: ...
+
+
+class Installation:
+    """Makes models run on the lanes. Implements `headway.serve.lifecycle.Installer`."""
+
+    def __init__(
+        self,
+        device: Device,
+        overheads: DeviceProfile,
+        intake: IntakeProcess,
+        sets: tuple[tuple[Core, ...], ...],
+    ) -> None:
+        self.tables: dict[str, CostTable] = {}
+        self.executor: ModelExecutor
+        self.service: EngineService
+        self._device, self._overheads, self._intake, self._sets = device, overheads, intake, sets
+
+    def install(self, source: ModelSource) -> Loaded:
+        """Take a model in, make it known to the engine, run it once. Raises HeadwayError if that fails."""
+        intake = self._intake.take_in(source, source.name)
+        table = LaneTable(intake.profile, self._device, self._overheads)
+        key = self._key(source, intake)
+        loaded = Loaded.of(source.name, source.version, key, intake, table.isolated_s, source.labels)
+        self.tables[key] = table
+        try:
+            self.executor.admit(key, intake.split)
+            for cores in self._sets:
+                self.executor.prepare(key, cores)
+            self._warm_up(loaded, intake)
+        except HeadwayError:
+            self.remove(loaded)
+            raise
+        return loaded
+
+    def remove(self, loaded: Loaded) -> None:
+        """Close its sessions and forget its costs; its files go with the last reference to it."""
+        self.executor.retire(loaded.key)
+        self.tables.pop(loaded.key, None)
+
+    def least_s(self, request: Request) -> float:
+        """Seconds that the rest of a request takes alone, on as many lanes as make it fastest."""
+        table = self.tables[request.model]
+        first = request.next_block
+        seconds = table.remaining_s[first]
+        assert isinstance(table, LaneTable)
+        for cores in self._sets:
+            if len(cores) > 1 and len(cores) in table.lanes_measured:
+                option = table.option(Mode.SPLIT, first, table.blocks, (0,) * len(cores))
+                seconds = min(seconds, option.seconds(inf))
+        return seconds
+
+    def _key(self, source: ModelSource, intake: Intake) -> str:
+        """The engine's name: the same for the same blocks and times, since policies keep notes by it, but of
+        two that are loaded at one time."""
+        profile = intake.profile
+        blocks = [(block.content_hash, sorted(block.seconds.items())) for block in profile.blocks]
+        digest = sha256(repr((profile.content_hash, blocks)).encode()).hexdigest()[:12]
+        plain = f"{source.name}/{source.version}@{digest}"
+        return next(key for n in count() if (key := f"{plain}+{n}" if n else plain) not in self.tables)
+
+    def _warm_up(self, loaded: Loaded, intake: Intake) -> None:
+        answered = threading.Event()
+        answers: list[InferenceResult | Refusal] = []
+
+        def done(answer: InferenceResult | Refusal) -> None:
+            answers.append(answer)
+            answered.set()
+
+        self.service.warm_up(loaded, intake.inputs, done)
+        if not answered.wait(WARM_UP_LIMIT_S):
+            raise HeadwayError(f"its first run was not over within {WARM_UP_LIMIT_S:g} s")
+        if isinstance(answers[0], Refusal):
+            raise HeadwayError(answers[0].message)
+
+
+class Server:
+    """A server without its front ends: `service` is what they ask.
+
+    Its engine runs once it is made; `load` loads the models of the configuration. Raises HeadwayError for an
+    unknown policy, one that lanes refuse, and lanes that this machine does not have.
+    """
+
+    def __init__(self, serving: Serving, say: Say) -> None:
+        self.serving = serving
+        self._say = say
+        hardware = serving.lanes
+        device = hardware.device()
+        policy = make(serving.policy)
+        require_able(device, policy)
+        lanes = processors_of(device)
+        say("measuring dispatch, switch and overlap")
+        overheads = overheads_on(device, lanes, fresh=False)
+        wide = Capability.SPLIT in policy.needs and len(device.cores) > 1
+        sets = (*((core,) for core in device.cores), *((device.cores,) if wide else ()))
+        self._intake = IntakeProcess(widths_of(lanes))
+        self._installation = Installation(device, overheads, self._intake, sets)
+        rule = OverlapLoss(overheads.overlap_w if hardware.overlap_w is None else hardware.overlap_w)
+        self._admission = Admission(
+            policy,
+            self._installation.least_s,
+            rule.rates([0.0] * len(device.cores))[0],
+            checking=serving.admission == "predicted",
+        )
+        path = serving.repository_path
+        self._repository = None if path is None else Repository(path)
+        self.models = Models(self._installation, self._repository)
+        self.service = EngineService(self.models, Tenants(serving, 0.0), self._admission)
+        self.service.overrides_accepted = serving.repository is not None and serving.repository.overrides
+        self._installation.service = self.service
+        self._log = _event_log(serving, device)
+        tables = self._installation.tables
+        self.engine = Engine(
+            device, self._admission, AnalyticEstimator(device, tables, rule), rule, self._log, forgiving=True
+        )
+        self._executor = self._made_executor(lanes, isolated=hardware.isolation == "process")
+        self._installation.executor = self._executor
+        self.live = LiveService(
+            self.engine, self._executor, on_reply=self.service.on_reply, on_broken=self._on_broken
+        )
+        self.service.attach(self.live)
+        self.live.start()
+        self._poller: Poller | None = None
+
+    def load(self) -> list[str]:
+        """Load all models of the configuration and of the repository, then be ready.
+
+        Returns why models of the repository are not served. Raises HeadwayError for one of the configuration
+        that cannot be.
+        """
+        serving, failures = self.serving, []
+        for position, model in enumerate(serving.models):
+            self.models.keep(_source_of(serving, position))
+            self._say(f"loading {model.name}")
+            try:
+                self.models.load(model.name).result()
+            except Refusal as refusal:
+                raise HeadwayError(f"{serving.where('models', position)}: {refusal.message}") from None
+        for name, future in self._begin_repository():
+            self._say(f"loading {name}")
+            try:
+                future.result()
+            except Refusal as refusal:
+                failures.append(refusal.message)
+        self.service.be_ready()
+        return failures
+
+    def reload(self, serving: Serving) -> None:
+        """Take another configuration, without regard to requests that are under way.
+
+        First models are loaded that are new or other, then tenants change, then models that are gone drain.
+
+        Raises HeadwayError, and changes nothing, if it needs other lanes, another policy or repository; for a
+        model that cannot be loaded, with all else as it was.
+        """
+        before = self.serving
+        for field in ("hardware", "policy", "repository", "log"):
+            if getattr(before, field) != getattr(serving, field):
+                raise HeadwayError(f"{serving.where(field)}: changed; accepted: a restart for that")
+        old = {model.name: _source_of(before, at) for at, model in enumerate(before.models)}
+        new = {model.name: _source_of(serving, at) for at, model in enumerate(serving.models)}
+        for position, name in enumerate(new):
+            if old.get(name) == new[name]:
+                continue
+            self.models.keep(new[name])
+            try:
+                self.models.load(name).result()
+            except Refusal as refusal:
+                if name in old:
+                    self.models.keep(old[name])
+                else:
+                    self.models.forget(name)
+                raise HeadwayError(f"{serving.where('models', position)}: {refusal.message}") from None
+        self.serving = serving
+        self.service.change_tenants(serving)
+        self._admission.checking = serving.admission == "predicted"
+        for name in [name for name in old if name not in new]:
+            self.models.forget(name)
+            self.models.unload(name).result()
+
+    def close(self, limit_s: float) -> bool:
+        """Take nothing further, answer what is there, and give everything back.
+
+        Returns whether all was answered within the limit.
+        """
+        in_time = self.service.drain(limit_s)
+        if self._poller is not None:
+            self._poller.close()
+        self._intake.close()
+        self.live.stop(1.0)
+        self.models.close()
+        self._executor.close()
+        self.service.close()
+        if isinstance(self._log, RetainedLog):
+            self._log.close()
+        return in_time
+
+    def _begin_repository(self) -> list[tuple[str, Future[None]]]:
+        settings, repository = self.serving.repository, self._repository
+        if settings is None or repository is None:
+            return []
+        if settings.mode == "poll":
+            self._poller = Poller(self.models, repository, settings.poll_every, self._say)
+            return list(zip(repository.names(), self._poller.start(), strict=False))
+        names = repository.names() if settings.load == "all" else settings.load
+        return [(name, self.models.load(name)) for name in names if settings.load != "none"]
+
+    def _made_executor(self, lanes: tuple[tuple[int, ...], ...], *, isolated: bool) -> ModelExecutor:
+        service = self.service
+        if isolated:
+            make_lanes = OnnxRuntimeLanes({}, lanes)
+            return ProcessExecutor(make_lanes, inputs=service.inputs_of, on_result=service.on_result)
+        return OnnxRuntimeExecutor({}, lanes, service.inputs_of, on_result=service.on_result)
+
+    def _on_broken(self, error: BaseException) -> None:
+        print(
+            f"the engine has ended by a defect: {type(error).__name__}: {error}", file=sys.stderr, flush=True
+        )
+        self.service.on_broken(error)
+
+
+def _source_of(serving: Serving, position: int) -> ModelSource:
+    model: ServedModel = serving.models[position]
+    labels = {
+        output: read_labels(serving.folder / file, serving.where("models", position, "labels", output))
+        for output, file in model.labels.items()
+    }
+    return ModelSource(
+        model.name,
+        OWN_VERSION,
+        serving.model_path(model),
+        model.source,
+        dims=model.dims,
+        options=model.options,
+        labels=labels,
+    )
+
+
+def _event_log(serving: Serving, device: Device) -> NoLog | RetainedLog:
+    if serving.log is None:
+        return NoLog()
+    packages = ("headway", "numpy", "onnx", "onnxruntime")
+    metadata: dict[str, Any] = {
+        "policy": serving.policy,
+        "scenario": serving.model_dump(mode="json", by_alias=True, exclude={"tenants", "control_keys"}),
+        "seed": 0,
+        "versions": {name: version(name) for name in packages},
+        "device": {
+            "name": device.name,
+            "cores": [{"index": c.index, "name": c.name, "kind": c.kind} for c in device.cores],
+        },
+        "tenants": [
+            {
+                "name": tenant.name,
+                "model": "",
+                "priority": tenant.priority,
+                "weight": tenant.weight,
+                "strict": tenant.strict,
+                "percentile": 99.0 if tenant.sla is None else tenant.sla.percentile,
+                "relative_deadline_s": None if tenant.sla is None else tenant.sla.deadline,
+                "isolated_s": None,
+            }
+            for tenant in serving.tenants
+        ],
+        "warmup_s": 0.0,
+        "warmup_share": 0.0,
+        "duration_s": None,
+    }
+    folder = serving.folder / serving.log.folder
+    return RetainedLog(folder, metadata, serving.log.part, serving.log.keep)
