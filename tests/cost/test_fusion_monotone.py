@@ -95,6 +95,36 @@ def test_more_is_never_slower_nor_more_traffic_nor_impossible(data, network, dev
         assert after[key][1] <= dram_bytes, key
 
 
+def no_more_cores(ours, theirs):
+    return all(ours.count(kind) <= theirs.count(kind) for kind in set(ours))
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_what_a_better_machine_offers_is_no_slower(data, network, device):
+    """Of the pipelines that a table offers by itself: one as good with no more cores of any type."""
+    graph = data.draw(graphs(network))
+    machine = device(
+        bandwidth=data.draw(st.sampled_from([0.5e9, 4e9, 64e9])),
+        sram=data.draw(st.integers(4_000, 400_000)),
+        double_buffered=data.draw(st.booleans()),
+    )
+    better = data.draw(improvements())(machine)
+    before, after = build_table(graph, machine), build_table(graph, better)
+    for first in range(before.blocks):
+        for option in before.pipelines(first):
+            seconds = option.seconds(machine.dram_bandwidth_bytes_s)
+            assert any(
+                other.end == option.end
+                and no_more_cores(other.kinds, option.kinds)
+                and other.seconds(better.dram_bandwidth_bytes_s) <= seconds * (1 + 1e-9)
+                and other.dram_bytes <= option.dram_bytes
+                for other in after.pipelines(first)
+            ), option
+            asked = before.option(Mode.PIPELINE, first, option.end, option.kinds)
+            assert seconds <= asked.seconds(machine.dram_bandwidth_bytes_s) * (1 + 1e-9)
+
+
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
 def test_neither_are_more_units_or_memory_in_a_described_core(data, network):

@@ -9,10 +9,11 @@ import numpy as np
 from headway.core.block import Option
 from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.columns import along_columns, has_wide_maps
+from headway.cost.cuts import pipelines_of
 from headway.cost.fused import Stacks, fused_option, fused_stacks, within
 from headway.cost.model import FUSED_COUNTS, Model, bands_asked, widest
 from headway.cost.nest import AT
-from headway.cost.pipeline import Pipelines, pipeline_at, pipeline_options, pipelines_of
+from headway.cost.pipeline import Pipelines, pipeline_at, pipeline_options
 from headway.cost.ranges import ranges_of
 from headway.cost.shapes import shapes_of
 

@@ -20,7 +20,6 @@ from headway.cost.model import PIPELINE_COUNTS, Bands, Model, bands_asked
 from headway.cost.shapes import Floats, Longs
 
 MAX_STAGES = 4
-_CUT_COLUMN = 7  # stage cuts are balanced on the times of eight bands
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,12 @@ class Candidates:
     serial_dram: Floats  # [pipeline]
     best: Longs  # [pipeline]: the fastest choice, the larger band among equals
 
+    @property
+    def fastest_s(self) -> Floats:
+        """[pipeline]: seconds of the fastest choice."""
+        seconds: Floats = self.time_s[np.arange(len(self.best)), self.best]
+        return seconds
+
 
 Pipelines = tuple[Candidates, ...]
 
@@ -59,62 +64,6 @@ def kind_tuples(device: Device, stages: int) -> Longs:
         if all(count <= device.kind_counts[kind] for kind, count in Counter(kinds).items())
     ]
     return np.array(tuples, dtype=np.int64).reshape(-1, stages)
-
-
-def pipelines_of(model: Model, first: Longs, length: Longs) -> Pipelines:
-    """The pipeline with the best-balanced cuts for each stack and tuple of core types, in the counts tried.
-
-    One entry per number of stages.
-    """
-    pipelines = []
-    for stages in range(2, min(MAX_STAGES, len(model.device.cores)) + 1):
-        kinds = kind_tuples(model.device, stages)
-        rows = [
-            _balanced(model, first[length == n], n, kinds)
-            for n in range(stages, int(length.max(initial=0)) + 1)
-        ]
-        firsts, lengths, tuples, bounds = (
-            (np.concatenate(column) for column in zip(*rows, strict=True))
-            if rows
-            else (
-                np.zeros(0, dtype=np.int64),
-                np.zeros(0, dtype=np.int64),
-                np.zeros((0, stages), dtype=np.int64),
-                np.zeros((0, stages + 1), dtype=np.int64),
-            )
-        )
-        columns = model.columns_of(PIPELINE_COUNTS, firsts + lengths - 1)
-        pipelines.append(evaluate(model, firsts, lengths, tuples, bounds, model.bands, columns))
-    return tuple(pipelines)
-
-
-def _balanced(model: Model, first: Longs, length: int, kinds: Longs) -> tuple[Longs, Longs, Longs, Longs]:
-    """The cuts with the least bottleneck (slowest stage or link), for every stack of that length and kind
-    tuple.
-
-    Only among cuts whose stages can fit at all: weights and input buffers at the lowest band height.
-    Stacks without such cuts are left out. Returns first, length, kinds, bounds, one row per pipeline.
-    """
-    stages = kinds.shape[1]
-    cuts = np.array(list(combinations(range(1, length), stages - 1)), dtype=np.int64).reshape(-1, stages - 1)
-    bounds = np.concatenate((np.zeros((len(cuts), 1), int), cuts, np.full((len(cuts), 1), length)), axis=1)
-    seconds = model.bands.cycles_s_sum[:, _CUT_COLUMN, :]
-    least = model.weight_sum + model.bands.input_sum[:, -1]
-    worst = np.zeros((len(kinds), len(first), len(cuts)))
-    for stage in range(stages):
-        begin, end = first[:, None] + bounds[:, stage], first[:, None] + bounds[:, stage + 1]
-        time = (seconds[end] - seconds[begin]).transpose(2, 0, 1)  # [kind, stack, cut]
-        fits = (least[end] - least[begin])[None] <= model.capacity[:, None, None]
-        np.maximum(worst, np.where(fits, time, np.inf)[kinds[:, stage]], out=worst)
-        if stage:
-            begins, ends = bounds[:, stage], bounds[:, stage + 1]
-            link = model.ranges.inbound[first[:, None], begins, ends]
-            link = link + _read_before(model, first[:, None], begins, ends)
-            np.maximum(worst, link / model.device.link.bandwidth_bytes_s, out=worst)
-    choice = np.argmin(worst, axis=2)  # [tuple, stack]
-    row_kinds, row_stack = np.nonzero(np.isfinite(worst.min(axis=2)))
-    chosen = bounds[choice[row_kinds, row_stack]]
-    return first[row_stack], np.full(len(row_stack), length), kinds[row_kinds], chosen
 
 
 def evaluate(
@@ -140,7 +89,7 @@ def evaluate(
     for stage in range(stages):
         begin, end, kind = bounds[:, stage], bounds[:, stage + 1], kinds[:, stage]
         a, b, k = (first + begin)[:, None], (first + end)[:, None], kind[:, None]
-        arriving = model.ranges.inbound[first, begin, end] + _read_before(model, first, begin, end)
+        arriving = model.ranges.inbound[first, begin, end] + read_before(model, first, begin, end)
         if stage:
             taus.append(arriving[:, None] / device.link.bandwidth_bytes_s / counts)
             lags.append(bands.lag_sum[b, columns] - bands.lag_sum[a, columns])
@@ -188,7 +137,7 @@ def evaluate(
     )
 
 
-def _read_before(model: Model, first: Longs, begin: Longs, end: Longs) -> Floats:
+def read_before(model: Model, first: Longs, begin: Longs, end: Longs) -> Floats:
     """Bytes from outside that a stage reads and an earlier one has read: those cross the link, not DRAM."""
     read = model.ranges.read
     again: Floats = read[first, begin, end] - (read[first, 0, end] - read[first, 0, begin])

@@ -73,10 +73,9 @@ class Table:
     def pipelines(self, block: int) -> Sequence[Option]:
         """The pipelines over several cores that start there and fit.
 
-        For every length and tuple of core types the best-balanced stage cuts in their best band height;
-        without those that another one of the same length equals or beats in time and traffic with no more
-        cores of any type. `option` without cuts tries all of them, which is slower and finds faster runs
-        where SRAM is tight: by over 5 % for one offer in twenty (ResNet-50 on the presets).
+        For every length and tuple of core types the fastest of all stage cuts and band heights tried, as
+        `option` without cuts finds it; without those that another one of the same length equals or beats in
+        time and traffic with no more cores of any type.
         """
         if block not in self._pipeline_options:
             found = [option for axis in self._axes for option in axis.pipelined(block)]
