@@ -13,8 +13,10 @@ class Limits:
 
     `body_bytes` counts the body as it is sent, and again after it is decompressed. `json_bytes` is its JSON
     part alone, which costs far more per byte than binary tensors. `elements` is per tensor, `inputs` counts
-    inputs and, separately, outputs asked for. `body_timeout_s` is for a body to arrive whole. JSON nests at
-    most about 200 deep, which its parser fixes. Raises HeadwayError for a bound that is not positive.
+    inputs and, separately, outputs asked for. `head_timeout_s` is for a request's head to arrive,
+    `body_timeout_s` for its body to arrive or its answer to be taken, `idle_timeout_s` for a connection
+    between requests. `streamed_at_once` is how many requests of one gRPC stream may be under way. JSON nests
+    at most about 200 deep, which its parser fixes. Raises HeadwayError for a bound that is not positive.
     """
 
     body_bytes: int = 64 << 20
@@ -23,7 +25,10 @@ class Limits:
     inputs: int = 256
     rank: int = 32
     header_bytes: int = 32 << 10
+    head_timeout_s: float = 20.0
     body_timeout_s: float = 60.0
+    idle_timeout_s: float = 120.0
+    connections: int = 4096
     streamed_at_once: int = 64
 
     def __post_init__(self) -> None:

@@ -80,7 +80,7 @@ def timeout_of(
 def _milliseconds(value: object, where: str) -> float:
     if type(value) not in (int, float) or not 0 < value < math.inf:  # type: ignore[operator]
         raise invalid(f"{where} is {shown(value)}, a number of milliseconds above 0 is accepted")
-    return float(min(value, _MOST_SECONDS * 1e3)) / 1e3  # type: ignore[type-var, call-overload]
+    return float(min(value, _MOST_SECONDS * 1e3)) / 1e3  # type: ignore[call-overload]
 
 
 def priority_of(parameters: Parameters) -> int | None:

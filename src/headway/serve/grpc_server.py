@@ -1,0 +1,264 @@
+"""A port of gRPC: the Open Inference Protocol's service, and gRPC's health service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from headway.serve.grpc_codec import LARGE_TYPED_BYTES, GrpcRequest, decode_request, encode_response
+from headway.serve.grpc_methods import GrpcMethods
+from headway.serve.grpc_wire import as_stream_response, split_request
+from headway.serve.http_messages import key_of, refusal_headers
+from headway.serve.inflight import result_of
+from headway.serve.limits import Limits
+from headway.serve.protocol import health_pb2
+from headway.serve.protocol import inference_pb2 as pb
+from headway.serve.protocol.terms import DEADLINE_HEADER, priority_of, timeout_of
+from headway.serve.refusal import Cause, Refusal
+from headway.serve.service import InferenceRequest, InferenceService
+from headway.serve.settings import Settings
+from headway.serve.tensors import Buffer, invalid, shown
+
+SERVICE = "inference.GRPCInferenceService"
+HEALTH = "grpc.health.v1.Health"
+
+_log = logging.getLogger(__name__)
+_HEALTH_EVERY_S = 0.5
+_MESSAGE_OVERHEAD_BYTES = 64 << 10
+
+Answer = Callable[[bytes, Any], Awaitable[bytes]]
+
+
+class GrpcServer:
+    """Listens on one address. With `control` it takes what changes the server, with `infer` inference."""
+
+    def __init__(
+        self, service: InferenceService, settings: Settings, limits: Limits, *, control: bool, infer: bool
+    ) -> None:
+        self._service = service
+        self._limits = limits
+        self._infer = infer
+        self._methods = GrpcMethods(service, settings, control=control)
+        self._server: Any = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Begin to listen; returns the port, which the system chooses for 0. Raises RuntimeError."""
+        most_bytes = self._limits.body_bytes + _MESSAGE_OVERHEAD_BYTES
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", most_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_metadata_size", self._limits.header_bytes),
+                ("grpc.absolute_max_metadata_size", 2 * self._limits.header_bytes),
+                ("grpc.so_reuseport", 0),
+            ],
+            maximum_concurrent_rpcs=self._limits.connections,
+        )
+        self._server.add_generic_rpc_handlers((self._inference_handlers(), self._health_handlers()))
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        bound = int(self._server.add_insecure_port(address))
+        await self._server.start()
+        return bound
+
+    async def stop(self, drain_s: float) -> None:
+        """Take no more calls, let those under way end for so many seconds, and cancel the rest."""
+        if self._server is not None:
+            await self._server.stop(drain_s)
+
+    def _inference_handlers(self) -> Any:
+        handlers = {
+            "ModelInfer": grpc.unary_unary_rpc_method_handler(self._answered(self._model_infer)),
+            "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._model_stream_infer),
+        }
+        for name in pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name:
+            if name not in handlers:
+                answer = self._answered(self._message_method(name))
+                handlers[name] = grpc.unary_unary_rpc_method_handler(answer)
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+    def _health_handlers(self) -> Any:
+        handlers = {
+            "Check": grpc.unary_unary_rpc_method_handler(self._answered(self._health_check)),
+            "Watch": grpc.unary_stream_rpc_method_handler(self._health_watch),
+        }
+        return grpc.method_handlers_generic_handler(HEALTH, handlers)
+
+    def _answered(self, answer: Answer) -> Answer:
+        """An answer whose refusals and defects end the call with their status."""
+
+        async def call(data: bytes, context: Any) -> bytes:
+            try:
+                return await answer(data, context)
+            except Refusal as refusal:
+                await _abort(context, refusal)
+            except grpc.aio.AbortError:
+                raise
+            except Exception:
+                _log.exception("a gRPC call failed")
+                await _abort(context, _failed())
+            raise AssertionError("abort returned")
+
+        return call
+
+    def _message_method(self, name: str) -> Answer:
+        method = getattr(self._methods, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower())
+        request_type = getattr(pb, f"{name}Request")
+
+        async def call(data: bytes, context: Any) -> bytes:
+            try:
+                request = request_type.FromString(data)
+            except DecodeError:
+                raise invalid(f"the message is not a {name}Request") from None
+            response: bytes = (await method(request, _key(_metadata(context)))).SerializeToString()
+            return response
+
+        return call
+
+    # Inference
+
+    async def _model_infer(self, data: bytes, context: Any) -> bytes:
+        return b"".join(await self._answer(data, context, _metadata(context), streamed=False))
+
+    async def _decoded(self, data: bytes) -> GrpcRequest:
+        head, raw = split_request(data)
+        if len(head) > LARGE_TYPED_BYTES:
+            # Numbers become a tensor one by one, which another thread does beside those who are answered.
+            return await asyncio.to_thread(decode_request, head, raw, self._limits)
+        return decode_request(head, raw, self._limits)
+
+    async def _answer(
+        self, data: bytes, context: Any, metadata: dict[str, str], *, streamed: bool
+    ) -> list[Buffer]:
+        arrived_s = time.perf_counter()
+        if not self._infer:
+            raise Refusal(Cause.FORBIDDEN, "inference is not taken on the control port")
+        request = await self._decoded(data)
+        result = await result_of(
+            self._service,
+            InferenceRequest(
+                model=request.model,
+                version=request.version,
+                inputs=request.inputs,
+                outputs=tuple(wish.name for wish in request.outputs),
+                id=request.id,
+                key=_key(metadata),
+                arrived_s=arrived_s,
+                timeout_s=timeout_of(
+                    request.parameters, metadata.get(DEADLINE_HEADER), context.time_remaining()
+                ),
+                priority=priority_of(request.parameters),
+                peer=context.peer(),
+                body_bytes=len(data),
+            ),
+        )
+        description = None
+        if any(wish.classes for wish in request.outputs):
+            description = self._service.describe(result.model, result.version)
+        final = streamed and request.wants_final_response
+        return encode_response(result, request.id, request.outputs, description, final=final)
+
+    async def _model_stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        """Answers in the order of the requests, of which several are under way at once."""
+        metadata = _metadata(context)
+        under_way: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(self._limits.streamed_at_once)
+        started: set[asyncio.Task[bytes]] = set()
+
+        async def read() -> None:
+            try:
+                async for data in requests:
+                    task = asyncio.create_task(self._stream_answer(data, context, metadata))
+                    started.add(task)
+                    task.add_done_callback(started.discard)
+                    await under_way.put(task)
+            finally:
+                await under_way.put(None)
+
+        reader = asyncio.create_task(read())
+        try:
+            while (task := await under_way.get()) is not None:
+                yield await task
+        finally:
+            for unfinished in (reader, *started):
+                unfinished.cancel()
+
+    async def _stream_answer(self, data: bytes, context: Any, metadata: dict[str, str]) -> bytes:
+        """An answer, or a message that tells why there is none: the stream goes on after either."""
+        try:
+            parts = await self._answer(data, context, metadata, streamed=True)
+            return b"".join(as_stream_response(parts))
+        except Refusal as refusal:
+            message = refusal.message
+        except Exception:
+            _log.exception("a streamed gRPC request failed")
+            message = _failed().message
+        response = pb.ModelStreamInferResponse(error_message=message)
+        response.infer_response.id = _request_id(data)
+        answer: bytes = response.SerializeToString()
+        return answer
+
+    # Health
+
+    def _health(self, data: bytes) -> tuple[bool, bytes]:
+        try:
+            name = health_pb2.HealthCheckRequest.FromString(data).service
+        except DecodeError:
+            raise invalid("the message is not a HealthCheckRequest") from None
+        known = name in ("", SERVICE, HEALTH)
+        status = "SERVICE_UNKNOWN" if not known else "SERVING" if self._service.ready() else "NOT_SERVING"
+        response: bytes = health_pb2.HealthCheckResponse(status=status).SerializeToString()
+        return known, response
+
+    async def _health_check(self, data: bytes, context: Any) -> bytes:
+        known, response = self._health(data)
+        if not known:
+            raise Refusal(Cause.NOT_FOUND, f"there is no such service here; {shown(SERVICE)} is")
+        return response
+
+    async def _health_watch(self, data: bytes, context: Any) -> AsyncIterator[bytes]:
+        last = b"-"
+        while True:
+            try:
+                _, response = self._health(data)
+            except Refusal as refusal:
+                await _abort(context, refusal)
+                return
+            if response != last:
+                last = response
+                yield response
+            await asyncio.sleep(_HEALTH_EVERY_S)
+
+
+def _metadata(context: Any) -> dict[str, str]:
+    return {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+
+
+def _key(metadata: dict[str, str]) -> str | None:
+    return key_of(metadata)
+
+
+def _failed() -> Refusal:
+    return Refusal(Cause.INTERNAL, "the server failed to answer this request; its log tells more")
+
+
+def _request_id(data: bytes) -> str:
+    """The id of a request, as far as it can be read."""
+    try:
+        return str(pb.ModelInferRequest.FromString(data).id)
+    except DecodeError:
+        return ""
+
+
+async def _abort(context: Any, refusal: Refusal) -> None:
+    trailing = [pair for pair in refusal_headers(refusal) if pair[0] != "www-authenticate"]
+    if refusal.retry_after_s is not None:
+        # What gRPC's own retries wait for (gRFC A6).
+        trailing.append(("grpc-retry-pushback-ms", str(round(refusal.retry_after_s * 1e3))))
+    code = getattr(grpc.StatusCode, refusal.cause.grpc_code)
+    await context.abort(code, refusal.message, tuple(trailing))

@@ -1,0 +1,95 @@
+"""A port of HTTP: its listener, connections and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headway.serve.http_asgi import AsgiApplication, asgi_answer
+from headway.serve.http_connection import HttpConnection, connection_factory
+from headway.serve.http_infer import InferEndpoint, infer_target
+from headway.serve.http_messages import HttpAnswer, HttpRequest, error_answer
+from headway.serve.http_routes import HttpEndpoints, http_application
+from headway.serve.json_worker import JsonWorker
+from headway.serve.limits import Limits
+from headway.serve.service import InferenceService
+from headway.serve.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+_SWEEP_EVERY_S = 1.0
+_POLL_S = 0.01
+
+
+class HttpServer:
+    """Listens on one address. `infer` is None for a port that takes no inference."""
+
+    def __init__(self, application: AsgiApplication, infer: InferEndpoint | None, limits: Limits) -> None:
+        self._application = application
+        self._infer = infer
+        self._limits = limits
+        self._connections: set[HttpConnection] = set()
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Begin to listen; returns the port, which the system chooses for 0. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        factory = connection_factory(self._answer, self._limits, self._connections, loop)
+        self._listener = await loop.create_server(factory, host, port, backlog=1024)
+        self._sweeper = loop.create_task(self._sweep())
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_EVERY_S)
+            now_s = time.perf_counter()
+            for connection in list(self._connections):
+                connection.sweep(now_s)
+
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
+        target = infer_target(request.path) if self._infer is not None else None
+        if target is None or self._infer is None:
+            return await asgi_answer(self._application, request)
+        if request.method != "POST":
+            return error_answer(405, "inference takes the method POST", [("allow", "POST")])
+        return await self._infer.answer(request, *target)
+
+    async def stop(self, drain_s: float) -> None:
+        """Listen no more, let requests end for so many seconds, and close all connections."""
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self._connections):
+            connection.drain()
+        end_s = time.perf_counter() + drain_s
+        while self._connections and time.perf_counter() < end_s:
+            await asyncio.sleep(_POLL_S)
+        for connection in list(self._connections):
+            connection.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+
+def data_server(
+    service: InferenceService,
+    settings: Settings,
+    limits: Limits,
+    worker: JsonWorker,
+    routes: Sequence[BaseRoute],
+    *,
+    control: bool,
+) -> HttpServer:
+    """The data plane: inference, and what clients ask about models; with `control` what changes them, too."""
+    application = http_application(HttpEndpoints(service, settings, limits, control=control), routes)
+    return HttpServer(application, InferEndpoint(service, limits, worker), limits)
+
+
+def control_server(
+    service: InferenceService, settings: Settings, limits: Limits, routes: Sequence[BaseRoute]
+) -> HttpServer:
+    """The control plane: everything but inference."""
+    application = http_application(HttpEndpoints(service, settings, limits, control=True), routes)
+    return HttpServer(application, None, limits)
