@@ -15,9 +15,11 @@ from headway.cli import (
     export,
     hardware,
     inspect,
+    keys,
     live,
     plan,
     schema,
+    serve,
     simulate,
     suite,
     sweep,
@@ -59,7 +61,22 @@ def _common_options(
     del version
 
 
-for _group in (simulate, evaluate, sweep, plan, live, export, inspect, cost, hardware, zoo, schema, suite):
+for _group in (
+    simulate,
+    evaluate,
+    sweep,
+    plan,
+    live,
+    serve,
+    keys,
+    export,
+    inspect,
+    cost,
+    hardware,
+    zoo,
+    schema,
+    suite,
+):
     _group.register(app)
 
 

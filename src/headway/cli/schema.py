@@ -12,6 +12,7 @@ import typer
 class _Kind(StrEnum):
     HARDWARE = "hardware"
     SCENARIO = "scenario"
+    SERVING = "serving"
     SUITE = "suite"
 
 
@@ -21,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _schema(kind: Annotated[_Kind, typer.Argument(help="Which file's schema.")]) -> None:
-    """Print the JSON Schema of hardware, scenario or suite files, for editors and other programs."""
+    """Print the JSON Schema of hardware, scenario, serving or suite files, for editors and other programs."""
     from headway.config.schema import json_schema
 
     typer.echo(json.dumps(json_schema(kind.value), indent=2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""The JSON Schemas of hardware, scenario and suite files, for editors and other programs."""
+"""The JSON Schemas of hardware, scenario, serving and suite files, for editors and other programs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from pydantic import TypeAdapter
 from headway.config.hardware import AnyHardware, preset_names
 from headway.config.model_sets import model_set_names
 from headway.config.scenario import Scenario
+from headway.config.serving import Serving
 from headway.config.suites import Suite
 
-Kind = Literal["hardware", "scenario", "suite"]
+Kind = Literal["hardware", "scenario", "serving", "suite"]
+_SORTS = ("Hardware", "LaneHardware", "StreamHardware")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: Kind) -> dict[str, Any]:
-    """The schema of hardware files, of scenario files or of suite files.
+    """The schema of hardware files, of scenario files, of a server's files or of suite files.
 
     It describes the files as written. What JSON Schema cannot say (bounds of quantities, unique names, either
     this key or that) is checked on loading only.
@@ -29,6 +31,9 @@ def json_schema(kind: Kind) -> dict[str, Any]:
         schema = Suite.model_json_schema(mode="serialization", by_alias=True)
         models = schema["properties"]["models"]
         models["items"] = {"anyOf": [{"enum": list(model_set_names())}, models["items"]]}
+    elif kind == "serving":
+        schema = Serving.model_json_schema(mode="serialization", by_alias=True)
+        _admit_references_to_hardware(schema)
     else:
         schema = Scenario.model_json_schema(mode="serialization", by_alias=True)
         _admit_references_to_hardware(schema)
@@ -41,8 +46,8 @@ def _admit_references_to_hardware(schema: dict[str, Any]) -> None:
     name: dict[str, Any] = {
         "anyOf": [{"enum": list(preset_names())}, {"type": "string", "pattern": r"\.(ya?ml|cfg)$"}]
     }
-    described = [{"$ref": f"#/$defs/{sort}"} for sort in ("Hardware", "LaneHardware")]
-    for sort in ("Hardware", "LaneHardware"):
+    described = [{"$ref": f"#/$defs/{sort}"} for sort in _SORTS]
+    for sort in _SORTS:
         partial = _without_required(sort, definitions)
         definitions[f"Changed{sort}"] = {
             **partial,

@@ -13,7 +13,7 @@ from headway.config.hardware import AnyHardware
 from headway.config.lanes import LaneHardware
 from headway.config.quantities import Duration, closest
 from headway.config.scenario import MOST_TENANTS, Scenario, with_hardware
-from headway.config.serving_parts import EventLog, KeyHash, Repository, ServedModel, ServedTenant
+from headway.config.serving_parts import EventLog, KeyHash, Listen, Repository, ServedModel, ServedTenant
 from headway.config.tenants import Tenant
 from headway.config.validation import Name, Strict, mistake, validate
 from headway.config.yaml_file import Document, parse_yaml, read_yaml
@@ -40,6 +40,7 @@ class Serving(Strict):
     name: Name = "headway"
     hardware: AnyHardware
     policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}$")] = DEFAULT_POLICY
+    listen: Listen = Listen()
     models: Annotated[tuple[ServedModel, ...], Field(strict=False)] = ()
     repository: Repository | None = None
     tenants: Annotated[
@@ -65,16 +66,18 @@ class Serving(Strict):
     _origin: _Origin = PrivateAttr(default=_Origin())
 
     @classmethod
-    def load(cls, path: str | Path) -> Serving:
+    def load(cls, path: str | Path, changes: Mapping[str, Any] | None = None) -> Serving:
         """Read and check a serving file, or a scenario, whose tenants are then served without keys.
 
-        Raises HeadwayError naming file, line and field for whatever is wrong, files that are not there
-        included.
+        `changes` go before what the file says: other fields, or single ones of `listen`. Raises HeadwayError
+        naming file, line and field for whatever is wrong, files that are not there included.
         """
         path = Path(path)
         document = read_yaml(path)
         if _is_scenario(document.data):
-            return cls.of_scenario(Scenario.load(path), path.parent)
+            return cls.of_scenario(Scenario.load(path), path.parent, changes)
+        if isinstance(document.data, dict):
+            document = Document(document.name, _changed(document.data, changes), document.lines)
         return cls._checked(document, path.parent)
 
     @classmethod
@@ -90,7 +93,9 @@ class Serving(Strict):
         return cls._checked(parse_yaml(text, name), Path(base_dir))
 
     @classmethod
-    def of_scenario(cls, scenario: Scenario, base_dir: str | Path = ".") -> Serving:
+    def of_scenario(
+        cls, scenario: Scenario, base_dir: str | Path = ".", changes: Mapping[str, Any] | None = None
+    ) -> Serving:
         """What serves a scenario's tenants: their models, named as they are there, and their SLAs.
 
         Arrivals are the clients' own. A tenant's model is served under the tenant's name, since several
@@ -103,7 +108,7 @@ class Serving(Strict):
             "models": [_model_of(tenant) for tenant in scenario.tenants],
             "tenants": [_tenant_of(tenant) for tenant in scenario.tenants],
         }
-        return cls.from_mapping(data, base_dir, name=scenario.name)
+        return cls.from_mapping(_changed(data, changes), base_dir, name=scenario.name)
 
     @classmethod
     def _checked(cls, document: Document, folder: Path) -> Serving:
@@ -219,6 +224,14 @@ class Serving(Strict):
     def where(self, *place: str | int) -> str:
         """``file:line: place`` of a field, for messages."""
         return self._origin.document.where(place)
+
+
+def _changed(data: Mapping[str, Any], changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    changed = {**data, **(changes or {})}
+    before = data.get("listen")
+    if changes and "listen" in changes and isinstance(before, dict):
+        changed["listen"] = {**before, **changes["listen"]}
+    return changed
 
 
 def _is_scenario(data: Any) -> bool:

@@ -98,6 +98,21 @@ class Repository(Strict):
     ] = False
 
 
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Listen(Strict):
+    """Where the server listens; port 0 is any free one, null none."""
+
+    host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    http: Port | None = 8000
+    grpc: Port | None = 8001
+    control: Annotated[
+        Port | None, Field(description="For loading, unloading and settings, and for a new configuration.")
+    ] = 8002
+    control_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+
+
 class QueueBound(Strict):
     """The most that a tenant may have unanswered."""
 

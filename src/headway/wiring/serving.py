@@ -138,12 +138,13 @@ class Server:
     """A server without its front ends: `service` is what they ask.
 
     Its engine runs once it is made; `load` loads the models of the configuration. Raises HeadwayError for an
-    unknown policy, one that lanes refuse, and lanes that this machine does not have.
+    unknown policy, one that lanes refuse, and lanes that this machine does not have. `on_broken` is called if
+    the engine ends by a defect; the server then has to be started anew.
     """
 
-    def __init__(self, serving: Serving, say: Say) -> None:
+    def __init__(self, serving: Serving, say: Say, on_broken: Callable[[], None] = lambda: None) -> None:
         self.serving = serving
-        self._say = say
+        self._say, self._tell_broken = say, on_broken
         hardware = serving.lanes
         device = hardware.device()
         policy = make(serving.policy)
@@ -214,7 +215,7 @@ class Server:
         model that cannot be loaded, with all else as it was.
         """
         before = self.serving
-        for field in ("hardware", "policy", "repository", "log"):
+        for field in ("hardware", "policy", "repository", "log", "listen"):
             if getattr(before, field) != getattr(serving, field):
                 raise HeadwayError(f"{serving.where(field)}: changed; accepted: a restart for that")
         old = {model.name: _source_of(before, at) for at, model in enumerate(before.models)}
@@ -277,6 +278,7 @@ class Server:
             f"the engine has ended by a defect: {type(error).__name__}: {error}", file=sys.stderr, flush=True
         )
         self.service.on_broken(error)
+        self._tell_broken()
 
 
 def _source_of(serving: Serving, position: int) -> ModelSource:
