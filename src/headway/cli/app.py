@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from headway.cli import (
+    calibrate,
     cost,
     evaluate,
     export,
@@ -71,6 +72,7 @@ for _group in (
     keys,
     export,
     inspect,
+    calibrate,
     cost,
     hardware,
     zoo,

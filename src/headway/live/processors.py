@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Final
 from headway.core.errors import HeadwayError
 
 CAN_PIN: Final = hasattr(os, "sched_setaffinity")
+_USUAL_CACHE_BYTES: Final = 32 << 20
 
 
 def available() -> tuple[int, ...]:
@@ -55,6 +56,19 @@ def machine() -> str:
         elif key.strip() in ("flags", "Features"):
             features = sha256(" ".join(sorted(value.split())).encode()).hexdigest()[:8]
     return f"{platform.machine()}, {model}, {os.cpu_count()} processors, features {features or 'unknown'}"
+
+
+@cache
+def last_cache_bytes() -> int:
+    """Bytes of the last cache that processors share; 32 MiB where the system does not tell."""
+    sizes = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    found = 0
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with suppress(OSError, ValueError):
+            text = path.read_text().strip()
+            unit = sizes.get(text[-1:], 1)
+            found = max(found, int(text.rstrip("KMG")) * unit)
+    return found or _USUAL_CACHE_BYTES
 
 
 @cache

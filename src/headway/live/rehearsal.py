@@ -27,8 +27,8 @@ MOST_MISSING: Final = 0.1
 MOST_EXCESS: Final = 0.3
 """How much longer than the fastest run the median one may take before the machine counts as busy."""
 
-_REST_S: Final = 1e-3
-_OTHER_BYTES: Final = 8 << 20  # more than a core's own caches hold
+REST_S: Final = 1e-3
+OTHER_BYTES: Final = 8 << 20  # more than a core's own caches hold
 
 
 class Rehearsals:
@@ -84,12 +84,12 @@ def measure(
     of other things, since that is how requests find it: run again and again at once, a small model takes
     two thirds of the time that it takes in service.
     """
-    other = bytearray(_OTHER_BYTES)
+    other = bytearray(OTHER_BYTES)
     on_processor_s = 0.0
 
     def seconds(of: Rehearsals) -> list[float]:
         nonlocal on_processor_s
-        sleep(_REST_S)
+        sleep(REST_S)
         other[:] = other[::-1]
         before_s = thread_time()
         times = of.run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,12 +34,17 @@ def estimated_node_s(
 
 
 def profiled_node_s(
-    prepared: PreparedModel, threads: int = 1, *, runs: int = 3, inputs: Inputs | None = None
+    prepared: PreparedModel,
+    threads: int = 1,
+    *,
+    runs: int = 3,
+    inputs: Inputs | None = None,
+    before_run: Callable[[], None] | None = None,
 ) -> tuple[float, ...]:
     """Seconds of each node on this machine by ONNX Runtime's profiler: the least of `runs` runs.
 
     One run more comes first to warm up. The least is what a node takes undisturbed; other work on the machine
-    only ever adds to it, and to single nodes at random.
+    only ever adds to it, and to single nodes at random. `before_run` is called before each run.
 
     Raises:
         HeadwayError: the model does not run on these inputs.
@@ -56,7 +61,7 @@ def profiled_node_s(
     path.unlink()
     made_up = (prepared.sample(integer=integer) for integer in (0, 1))
     for feeds in made_up if inputs is None else (dict(inputs),):
-        failure = _failure(session, feeds, runs + 1, prepared.where)
+        failure = _failure(session, feeds, runs + 1, prepared.where, before_run)
         if failure is None:
             break
     profile = folder / session.end_profiling()
@@ -67,8 +72,12 @@ def profiled_node_s(
     return times
 
 
-def _failure(session: Any, feeds: dict[str, Any], runs: int, where: str) -> HeadwayError | None:
+def _failure(
+    session: Any, feeds: dict[str, Any], runs: int, where: str, before_run: Callable[[], None] | None
+) -> HeadwayError | None:
     for _ in range(runs):
+        if before_run is not None:
+            before_run()
         try:
             with TimeLimit() as limit:
                 session.run(None, feeds, limit.options)
