@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headway.config import Hardware, LaneHardware
+    from headway.config import Hardware, LaneHardware, StreamHardware
     from headway.core.device import Core, Device
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def _list(as_json: _Json = False) -> None:
     """List the hardware presets."""
-    from headway.config import load_hardware, preset_names
+    from headway.config import StreamHardware, describe_hardware, load_hardware, preset_names
 
     devices = [load_hardware(name) for name in preset_names()]
     if as_json:
@@ -39,7 +39,10 @@ def _list(as_json: _Json = False) -> None:
     for device in devices:
         summary = _summary(device)
         if device.has_lanes:
-            table.add_row(device.name, _lanes(device), "measured", "", "")
+            described = describe_hardware(device.name)
+            streams = isinstance(described, StreamHardware)
+            words = _streams(described) if isinstance(described, StreamHardware) else _lanes(device)
+            table.add_row(device.name, words, "predicted" if streams else "measured", "", "")
             continue
         cores = ", ".join(
             f"{count} of {_array(core)}"
@@ -84,13 +87,15 @@ def _show(
 
     The JSON is a description that loads again, with every default in it.
     """
-    from headway.config import LaneHardware, describe_hardware
+    from headway.config import LaneHardware, StreamHardware, describe_hardware
 
     description = describe_hardware(hardware)
     if as_json:
         typer.echo(json.dumps(description.to_mapping(), indent=2, ensure_ascii=False))
     elif isinstance(description, LaneHardware):
         _print_lanes(description)
+    elif isinstance(description, StreamHardware):
+        _print_streams(description)
     else:
         _print(description)
 
@@ -99,6 +104,27 @@ def _lanes(device: Device) -> str:
     threads = device.cores[0].threads
     lanes = f"{len(device.cores)} lane{'s' if len(device.cores) > 1 else ''}"
     return f"{lanes} of {threads} thread{'s' if threads > 1 else ''}, on this machine"
+
+
+def _streams(description: StreamHardware) -> str:
+    count = description.streams
+    return f"{count} stream{'s' if count > 1 else ''} of a simulated {description.gpu}"
+
+
+def _print_streams(description: StreamHardware) -> None:
+    written = description.to_mapping()
+    overlap = description.overlap
+    _print_facts(
+        description.name,
+        {
+            "streams": _streams(description),
+            "blocks": f"about {written['block']}",
+            "overhead": f"{written['dispatch_overhead']} per run",
+            "overlap loss": overlap if isinstance(overlap, str) else f"{overlap:g}",
+            "source": description.source or "not said",
+            "assumptions": description.assumptions or "none said",
+        },
+    )
 
 
 def _print_lanes(description: LaneHardware) -> None:

@@ -1,7 +1,7 @@
 """Schemas of scenarios, suites and hardware, their presets, and the checks on what a user wrote."""
 
 from headway.config.hardware import Hardware, describe_hardware, load_hardware, preset_names
-from headway.config.lanes import LaneHardware
+from headway.config.lanes import LaneHardware, StreamHardware
 from headway.config.scenario import Scenario
 from headway.config.suite_cells import Cell
 from headway.config.suites import Suite, load_suite, suite_names
@@ -13,6 +13,7 @@ __all__ = [
     "LaneHardware",
     "Scenario",
     "Sla",
+    "StreamHardware",
     "Suite",
     "Tenant",
     "describe_hardware",

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from headway.config.cores import L2, MOST_CORES, CoreGroup
-from headway.config.lanes import LaneHardware
+from headway.config.lanes import LaneHardware, StreamHardware
 from headway.config.quantities import (
     Bandwidth,
     EnergyPerByte,
@@ -145,19 +145,26 @@ class Hardware(Strict):
         return self.model_dump(mode="json", exclude_none=True)
 
 
-def sort_of(description: object) -> type[Hardware] | type[LaneHardware]:
-    """Which schema a description follows, plain data or already checked: one with `lanes`, or else cores."""
-    has_lanes = isinstance(description, LaneHardware) or (
-        isinstance(description, Mapping) and "lanes" in description
-    )
-    return LaneHardware if has_lanes else Hardware
+def sort_of(description: object) -> type[Hardware] | type[LaneHardware] | type[StreamHardware]:
+    """Which schema a description follows, plain data or already checked: one with `lanes`, one with `streams`
+    or `gpu`, or else cores."""
+    for sort, keys in ((LaneHardware, ("lanes",)), (StreamHardware, ("streams", "gpu"))):
+        if isinstance(description, sort):
+            return sort
+        if isinstance(description, Mapping) and any(key in description for key in keys):
+            return sort
+    return Hardware
 
+
+_TAGS = {Hardware: "with cores", LaneHardware: "with lanes", StreamHardware: "with streams"}
 
 AnyHardware = Annotated[
-    Annotated[Hardware, Tag("with cores")] | Annotated[LaneHardware, Tag("with lanes")],
-    Discriminator(lambda description: "with lanes" if sort_of(description) is LaneHardware else "with cores"),
+    Annotated[Hardware, Tag(_TAGS[Hardware])]
+    | Annotated[LaneHardware, Tag(_TAGS[LaneHardware])]
+    | Annotated[StreamHardware, Tag(_TAGS[StreamHardware])],
+    Discriminator(lambda description: _TAGS[sort_of(description)]),
 ]
-"""A field that holds either description."""
+"""A field that holds any of the descriptions."""
 
 
 def load_hardware(hardware: str | Path | Mapping[str, Any]) -> Device:
@@ -168,14 +175,14 @@ def load_hardware(hardware: str | Path | Mapping[str, Any]) -> Device:
     return describe_hardware(hardware).device()
 
 
-def describe_hardware(hardware: str | Path | Mapping[str, Any]) -> Hardware | LaneHardware:
+def describe_hardware(hardware: str | Path | Mapping[str, Any]) -> Hardware | LaneHardware | StreamHardware:
     """The checked description of a preset, a file or a mapping; see `load_hardware`."""
     if isinstance(hardware, Mapping):
         return check_hardware(Document("hardware", dict(hardware)))
     return check_hardware(hardware_document(hardware))
 
 
-def check_hardware(document: Document) -> Hardware | LaneHardware:
+def check_hardware(document: Document) -> Hardware | LaneHardware | StreamHardware:
     """A document as the description it is. Raises HeadwayError with one line for each mistake."""
     return validate(sort_of(document.data), document)
 

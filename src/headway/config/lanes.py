@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from headway.config.quantities import Duration, Overhead
 from headway.config.validation import Name, Strict, mistake
 from headway.core.device import Device
 
@@ -14,6 +15,11 @@ MOST_LANES = 256
 MOST_THREADS = 1024  # of one lane
 
 All = Literal["all"]
+
+MOST_STREAMS = 32
+
+Deviation = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A standard deviation of an overlap loss."""
 
 
 class Lanes(Strict):
@@ -62,12 +68,23 @@ class LaneHardware(Strict):
         Field(description="Whether lanes that run for real live in a process of their own, which may die."),
     ] = "none"
     overlap: Annotated[
-        Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | Literal["measured"],
+        Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | Literal["measured", "predicted"],
         Field(
             description="Overlap loss w: two runs on two lanes together take the longer one's time and w"
-            " times the shorter one's."
+            " times the shorter one's. A number or measured is the same for all; predicted is by pairs of"
+            " blocks, from what they compute and move."
         ),
     ] = "measured"
+    overlap_deviation: Annotated[
+        Deviation,
+        Field(
+            description="In the simulator: how far the true losses of pairs stray from what is believed at"
+            " first, as a standard deviation of w."
+        ),
+    ] = 0.0
+    overlap_noise: Annotated[
+        Deviation, Field(description="In the simulator: how far w strays from meeting to meeting.")
+    ] = 0.0
 
     def device(self) -> Device:
         """The device that the engine works with; `all` is filled in from this machine's threads."""
@@ -76,7 +93,57 @@ class LaneHardware(Strict):
 
     @property
     def overlap_w(self) -> float | None:
-        """The overlap loss, or None if it is to be measured."""
+        """The overlap loss, or None if it is to be measured or predicted."""
+        return None if isinstance(self.overlap, str) else self.overlap
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain data that loads again to an equal description."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class StreamHardware(Strict):
+    """A simulated GPU whose streams each run one block at a time.
+
+    What blocks take and ask for is predicted for that GPU in float32; nothing is measured, so that it can be
+    simulated without the device and cannot run for real.
+    """
+
+    name: Name
+    source: Annotated[str, Field(description="Where the numbers come from.")] = ""
+    assumptions: Annotated[str, Field(description="Which numbers are recalled or assumed.")] = ""
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS, description="How many run at the same time.")] = 2
+    gpu: Annotated[
+        str, Field(min_length=1, max_length=64, description="A GPU that the latency predictor knows.")
+    ]
+    block: Annotated[
+        Duration, Field(description="What blocks should take; a model has at most 64 of them.")
+    ] = 0.5e-3
+    dispatch_overhead: Annotated[
+        Overhead, Field(description="Paid once for every run, before its first block.")
+    ] = 20e-6
+    overlap: Annotated[
+        Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | Literal["predicted"],
+        Field(
+            description="Overlap loss w: two runs on two streams together take the longer one's time and w"
+            " times the shorter one's. predicted is by pairs of blocks, from what they compute and move."
+        ),
+    ] = "predicted"
+    overlap_deviation: Annotated[
+        Deviation,
+        Field(
+            description="How far the true losses of pairs stray from what is believed at first, as a standard"
+            " deviation of w."
+        ),
+    ] = 0.1
+    overlap_noise: Annotated[Deviation, Field(description="How far w strays from meeting to meeting.")] = 0.03
+
+    def device(self) -> Device:
+        """The device that the engine works with: a lane for each stream."""
+        return Device.of_lanes(self.name, self.streams, 1, self.source)
+
+    @property
+    def overlap_w(self) -> float | None:
+        """The overlap loss, or None if it is to be predicted."""
         return None if isinstance(self.overlap, str) else self.overlap
 
     def to_mapping(self) -> dict[str, Any]:

@@ -151,6 +151,8 @@ def changes_of(scenario: Scenario) -> dict[str, Scenario]:
         if (lanes + 1) * threads_per_lane > here:
             return {}
         return {"one more lane": scenario.with_overrides({"hardware.lanes.count": lanes + 1})}
+    if "streams" in hardware:
+        return {"one more stream": scenario.with_overrides({"hardware.streams": hardware["streams"] + 1})}
     changed = {}
     for position, group in enumerate(hardware["cores"]):
         more = {f"hardware.cores.{position}.count": group.get("count", 1) + 1}
