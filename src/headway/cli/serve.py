@@ -94,8 +94,8 @@ def serve_command(
         raise typer.Exit(run(serving, None))
     if model or sla or repository:
         raise HeadwayError(
-            "found a scenario and --model, --sla or --repository; accepted: either, since a scenario names its"
-            " models"
+            "found a scenario and --model, --sla or --repository; accepted: either, since a scenario names"
+            " its models"
         )
     raise typer.Exit(run(_of_file(scenario, changes), lambda: _of_file(scenario, changes)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from time import perf_counter
 
 from headway.core.engine import Engine
 from headway.core.messages import Arrive, Cancel, Reply
@@ -17,13 +16,13 @@ from headway.live.report import LiveReport
 
 
 class Timers:
-    """Calls with a request's id at a time of perf_counter, on one thread. It sleeps in between.
+    """Calls with a request's id at a time of a clock, on one thread. It sleeps in between.
 
     Only ids are kept, so that a timer whose request was answered long ago holds none of its tensors.
     """
 
-    def __init__(self, call: Callable[[int], None]) -> None:
-        self._call = call
+    def __init__(self, call: Callable[[int], None], now: Callable[[], float]) -> None:
+        self._call, self._now = call, now
         self._times: list[tuple[float, int]] = []
         self._changed = threading.Condition()
         self._closing = False
@@ -54,7 +53,7 @@ class Timers:
                 if not self._times:
                     self._changed.wait()
                     continue
-                left_s = self._times[0][0] - perf_counter()
+                left_s = self._times[0][0] - self._now()
                 if left_s <= 0.0:
                     return heappop(self._times)[1]
                 self._changed.wait(min(left_s, 3600.0))
@@ -83,7 +82,8 @@ class LiveService:
     Args:
         engine: forgiving, so that a faulty policy costs decisions, not the service.
         executor: of its cores; what is loaded later is prepared before its first request.
-        on_reply: called for every request on the driver's thread; it must not block.
+        on_reply: called for every request, one at a time, on the driver's thread or one that the executor
+            lends; it must not block.
         on_broken: called on that thread if the driver ends by a defect.
         clock: the driver's.
     """
@@ -110,13 +110,17 @@ class LiveService:
             on_reply=on_reply,
             open_ended=True,
         )
-        self._thread = threading.Thread(target=self._work, name="headway driver", daemon=True)
+        self._thread = threading.Thread(target=self.run, name="headway driver", daemon=True)
         self.report: LiveReport | None = None
 
     def start(self) -> None:
         """Begin; times are seconds from now on."""
         self._thread.start()
         self._begun.wait()
+
+    def timers(self, call: Callable[[int], None]) -> Timers:
+        """Timers on the clock of requests; close them."""
+        return Timers(call, self.now)
 
     @property
     def alive(self) -> bool:
@@ -135,12 +139,16 @@ class LiveService:
         """Give a request up: at once if it waits, at the end of its block if it runs. From any thread."""
         self._clock.post(Cancel(id))
 
+    def finish(self) -> None:
+        """End once all requests that were submitted have their replies."""
+        self._driver.finish()
+
     def stop(self, limit_s: float) -> bool:
         """Answer what is there and end; what takes longer than that is cancelled, at last amid its block.
 
         Returns whether all ended within the limit.
         """
-        self._driver.finish()
+        self.finish()
         self._thread.join(limit_s)
         in_time = not self._thread.is_alive()
         for _ in range(2):
@@ -149,7 +157,8 @@ class LiveService:
                 self._thread.join(2.0)
         return in_time
 
-    def _work(self) -> None:
+    def run(self) -> None:
+        """Serve on this thread until it is stopped, in place of `start`."""
         try:
             self.report = self._driver.run()
         except BaseException as error:  # a defect: whoever waits for a reply must hear of it

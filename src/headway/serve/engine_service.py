@@ -66,15 +66,16 @@ class EngineService:
         self._live: LiveService | None = None
         self._under_way: dict[int, Inference] = {}
         self._ids = itertools.count()
-        self._timers = Timers(self._time_out)
+        self._timers: Timers | None = None
         self._ready = self._draining = False
         self._watchers: tuple[Callable[[Answered], None], ...] = ()
         self._idle = threading.Condition()
         self.broken: BaseException | None = None
 
     def attach(self, live: LiveService) -> None:
-        """Serve with this engine, which is started."""
+        """Serve with this engine; `time_out` is called for those whose own time is over."""
         self._live = live
+        self._timers = live.timers(self.time_out)
 
     @property
     def _engine(self) -> LiveService:
@@ -109,7 +110,8 @@ class EngineService:
         inference.input_s = perf_counter() - began_s
         self._under_way[asked.id] = inference
         if request.timeout_s is not None:
-            self._timers.set(request.arrived_s + request.timeout_s, asked.id)
+            assert self._timers is not None
+            self._timers.set(arrival_s + request.timeout_s, asked.id)
         live.submit(asked)
         if self.broken is not None:  # it ended meanwhile, and may not have seen this one
             self._answer(inference, broken())
@@ -193,7 +195,8 @@ class EngineService:
         if self._draining:
             raise stopping()
 
-    def _time_out(self, id: int) -> None:
+    def time_out(self, id: int) -> None:
+        """The time that a request brought is over."""
         self.give_up(id, Refusal(Cause.LATE, "its time was over before its result was there"))
 
     # --- for the engine ----------------------------------------------------------------------------
@@ -345,4 +348,5 @@ class EngineService:
 
     def close(self) -> None:
         """End the timers; the engine is its owner's."""
-        self._timers.close()
+        if self._timers is not None:
+            self._timers.close()
