@@ -199,6 +199,10 @@ class Executor(Protocol):
     After every block it posts a SafePoint with the times at which the block began and ended, at the end of
     the range a Finish. A stretch begins where the one before it ended, the first at the run's `started_s`.
     An error or a time-out posts Failed with its cause; the core is then free for the next run.
+
+    One whose attribute `lends_threads` is true posts on threads that may be kept for a moment: the driver may
+    decide there, and call `start`, `stop` and `release` before `post` returns. Without it the driver's own
+    thread does.
     """
 
     def connect(self, post: Callable[[Event], None], clock: Clock) -> None:

@@ -1,8 +1,8 @@
 """The live driver: the simulator's twin on the wall clock, with executors in place of truth.
 
-One thread sends arrivals at their times, hears of blocks that ended, wakes the policy and hands runs to the
-executor; the engine is the same. What is due at one moment goes to the engine together: ends before
-arrivals before ticks.
+The driver's thread sends arrivals at their times and wakes the policy; a run's end is handled, where the
+executor lends its threads, by the thread that has run it, which then goes on with what was decided. The
+engine is the same. What is due at one moment goes to the engine together: ends before arrivals before ticks.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from headway.live.clock import LiveClock
 from headway.live.log_writer import logging_behind
 from headway.live.process_state import interruptible, undisturbed
 from headway.live.report import LiveReport
+from headway.live.turns import Turns
 
 QUEUE_LIMIT: Final = 1000
 MOST_IDLE_WAKES: Final = 10_000
@@ -47,6 +48,8 @@ class LiveDriver:
     `queue_limit` unanswered requests has further ones rejected at once. The first SIGINT, or `interrupt`,
     ends arrivals, cancels what waits and lets what runs finish; the second cancels that too, and the third
     is a KeyboardInterrupt, in case a block heeds nothing.
+
+    Replies are given, and the source hears of them, on the thread that decided, one at a time.
 
     With `open_ended` it waits for requests that other threads post as Arrive events through the clock, whose
     bounds are theirs to keep, until `finish`.
@@ -74,6 +77,10 @@ class LiveDriver:
         self._ahead = 0  # arrivals of the open stream that are scheduled
         self._due: list[tuple[float, int, Arrive, bool]] = []  # time, sequence, arrival, of the open stream
         self._wakes: list[float] = []
+        self._turns = Turns(self._step_elsewhere, lambda: clock.post(Tick()))
+        self._lent = getattr(executor, "lends_threads", False)
+        self._awaited_s: float | None = None
+        self._nudged = False
         self._sequence = 0
         self._unanswered: Counter[str] = Counter()
         self._interrupts = 0
@@ -94,14 +101,14 @@ class LiveDriver:
             self._executor.connect(self._hear, clock)
             cpu_before_s = thread_time()
             self._arrivals = iter(self._source.first())
-            self._look_ahead()
-            while self._due or engine.requests or self._open:
-                due_s = self._next_due_s()
-                if due_s is None and engine.requests and not engine.running:
-                    self._resolve_stall("no wake is set and no arrival is to come")
-                    continue
-                self._step(clock.wait(due_s))
-            end_s, cpu_s = clock.now(), thread_time() - cpu_before_s
+            try:
+                while self._goes_on():
+                    posted = clock.wait(self._awaited_s)
+                    with self._turns:
+                        self._step(posted)
+            finally:
+                self._turns.close()
+            end_s, cpu_s = clock.now(), thread_time() - cpu_before_s + self._turns.cpu_s
             engine.journal.ended(end_s)
             log.close()
             return LiveReport(
@@ -133,17 +140,44 @@ class LiveDriver:
         That a run goes on to its next block makes hardly any policy act; then the engine need not hear of it
         before something else happens: most block ends wake nobody.
         """
-        goes_on = isinstance(event, SafePoint) and not event.stopped
-        (self._clock.leave if goes_on and not self.engine.policy.at_block_ends else self._clock.post)(event)
+        goes_on = isinstance(event, SafePoint) and not event.stopped and not self.engine.policy.at_block_ends
+        if self._lent:
+            (self._turns.leave if goes_on else self._turns.tell)(event)
+        else:
+            (self._clock.leave if goes_on else self._clock.post)(event)
 
     def _on_signal(self) -> None:
         self.interrupt()
         if self._interrupts > 2:
             raise KeyboardInterrupt
 
+    def _goes_on(self) -> bool:
+        """Whether there is something to wait for, and then until when: `_awaited_s`."""
+        with self._turns:
+            self._look_ahead()
+            while self._due or self.engine.requests or self._open:
+                self._awaited_s, self._nudged = self._next_due_s(), False
+                if self._awaited_s is not None or self.engine.running or not self.engine.requests:
+                    return True
+                self._resolve_stall("no wake is set and no arrival is to come")
+            return False
+
+    def _step_elsewhere(self) -> None:
+        """A step on an executor's thread. The driver's own is woken if it waits for something else now."""
+        self._step(())
+        due_s = self._next_due_s()
+        if due_s is None:
+            needed = not self.engine.running and (bool(self.engine.requests) or not self._open)
+        else:
+            needed = self._awaited_s is None or due_s < self._awaited_s
+        if needed and not self._nudged:
+            self._nudged = True
+            self._clock.post(Tick())
+
     def _step(self, posted: Sequence[Event]) -> None:
         now = self._clock.now()
-        events: list[Event] = [event for event in posted if self._is_current(event)]
+        events = self._turns.heard()
+        events += [event for event in posted if self._is_current(event)]
         if self._interrupts > self._interrupts_heeded:
             events += self._heed_interrupt()
         events += self._take_arrivals(now)
@@ -155,7 +189,6 @@ class LiveDriver:
             commands = self.engine.handle(events, now)
             self._carry_out(commands, now)
             self._count_idle_wake(events, commands)
-        self._look_ahead()
 
     def _is_current(self, event: Event) -> bool:
         """Whether the engine can still do something with it: clients and ends of runs may cross."""

@@ -96,6 +96,8 @@ class LaneExecutor(ABC):
             use.
     """
 
+    lends_threads = True
+
     def __init__(
         self, lanes: Sequence[Sequence[int]], *, timeout_s: float | None = None, pin: bool = True
     ) -> None:
