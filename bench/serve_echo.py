@@ -92,9 +92,7 @@ def serve(system: str) -> None:
     elif system == "grpc-sync-echo":
         server = grpc.server(ThreadPoolExecutor(8), options=MESSAGE_LIMIT)
         handler = grpc.unary_unary_rpc_method_handler(lambda request, context: ANSWER.tobytes())
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("bare.Echo", {"Call": handler}),)
-        )
+        server.add_generic_rpc_handlers((echo_service(handler),))
         port = server.add_insecure_port(f"{HOST}:0")
         server.start()
         tell_times(port)
@@ -129,9 +127,7 @@ async def bare(system: str) -> None:
             return ANSWER.tobytes()
 
         handler = grpc.unary_unary_rpc_method_handler(call)
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("bare.Echo", {"Call": handler}),)
-        )
+        server.add_generic_rpc_handlers((echo_service(handler),))
         port = server.add_insecure_port(f"{HOST}:0")
         await server.start()
     await asyncio.to_thread(tell_times, port)
@@ -261,9 +257,7 @@ def main() -> None:
         serve(options.serve)
         return
     times_ms = measure(options.rounds, options.requests)
-    print(
-        f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {os.cpu_count()} processors"
-    )
+    print(f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} processors")
     print(f"{options.rounds} rounds of {options.requests} requests; ms of processor time per request")
     print(f"{'system':18} {'median':>7} {'least':>7} {'most':>7}")
     for system, values in times_ms.items():
