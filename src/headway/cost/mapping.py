@@ -14,7 +14,7 @@ import numpy as np
 
 from headway.core.hierarchy import Hierarchy, Memory, Move, Port
 from headway.cost.arrays import Floats
-from headway.cost.nest import Batch
+from headway.cost.nest import Batch, extents
 from headway.cost.operand import OperandData
 from headway.cost.ports import Activity, at_ends, onload_cycles, port_busy, port_stall, unhidden
 
@@ -68,7 +68,8 @@ def evaluate(batch: Batch, hierarchy: Hierarchy, overlap: Overlap = "physical") 
     if overlap not in ("physical", "zigzag"):
         raise ValueError(f'overlap is "physical" or "zigzag", not {overlap!r}')
     copied = overlap == "zigzag"
-    parts = [OperandData.of(batch, hierarchy, operand, copied) for operand in batch.operands]
+    extent = extents(batch)
+    parts = [OperandData.of(batch, hierarchy, operand, copied, extent) for operand in batch.operands]
     total = np.prod(batch.sizes, axis=1)
     if copied:
         _double_buffers(parts, hierarchy)

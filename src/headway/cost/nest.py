@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.hierarchy import LOOP_DIMS, OPERANDS, Hierarchy
-from headway.cost.arrays import Floats, Longs
+from headway.cost.arrays import Bools, Floats, Longs
 
 DIMS = len(LOOP_DIMS)
 AT = {name: position for position, name in enumerate(LOOP_DIMS)}
@@ -145,7 +145,9 @@ def spreads(sizes: Longs, hierarchy: Hierarchy, factors: Longs | None = None) ->
 class Batch:
     """Temporal mappings, one per row n. All share the hierarchy; each row has its own nest and spread.
 
-    `loops` and `sizes` are [n, position] from the innermost loop; unused positions have size 1.
+    `loops` and `sizes` are [n, position] from the innermost loop; unused positions have size 1. What all rows
+    have in common (one nest on one array) is there once: the first axis of `exact` and all that follow it is
+    then 1 instead of n.
     `cuts[operand]` is [n, level]: how many loops lie in or below each memory level; in the topmost, all.
     """
 
@@ -177,7 +179,11 @@ def batch_of(
     loops = np.concatenate([_widened(order, width, 0) for order in orders])
     lengths = np.concatenate([_widened(size, width, 1) for size in sizes])
 
+    alike = all(nest == nests[0] for nest in nests) and all(each == spreads[0] for each in spreads)
+
     def rows(values: Sequence[object]) -> Floats:
+        if alike:
+            return np.array(values[:1], dtype=np.float64)
         return np.repeat(np.array(values, dtype=np.float64), counts, axis=0)
 
     return Batch(
@@ -211,6 +217,13 @@ def input_map(nest: Nest) -> tuple[int, int]:
     )
 
 
+def among(dims: Sequence[int]) -> Bools:
+    """[dim]: whether each dimension is one of these."""
+    found = np.zeros(DIMS, dtype=bool)
+    found[list(dims)] = True
+    return found
+
+
 def touched(outputs: Any, taps: Any, stride: Any, dilation: Any, whole: bool = True) -> Floats:
     """Input rows that a number of output rows and filter rows touch: distinct values of s * o + d * f.
 
@@ -218,7 +231,7 @@ def touched(outputs: Any, taps: Any, stride: Any, dilation: Any, whole: bool = T
     """
     if whole:
         outputs, taps = np.floor(outputs + 1e-9), np.floor(taps + 1e-9)
-    common = np.gcd(stride.astype(np.int64), dilation.astype(np.int64))
+    common = np.gcd(np.asarray(stride).astype(np.int64), np.asarray(dilation).astype(np.int64))
     rows: Floats = outputs * taps - np.maximum(0.0, taps - stride / common) * (outputs - dilation / common)
     apart: Floats = np.where(outputs > dilation / common, rows, outputs * taps)
     return apart

@@ -6,7 +6,7 @@ import numpy as np
 
 from headway.core.hierarchy import Hierarchy, Move, Port
 from headway.cost.arrays import Bools, Floats, Longs
-from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, elements, extents
+from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, among, elements
 from headway.cost.ports import Activity
 
 _UNRELATED_RELEVANT = {"W": "GKC", "I": "BGC", "O": "BGK"}  # relevant, and part of no row window
@@ -26,7 +26,7 @@ class OperandData:
         self.data: list[Floats] = []  # elements in one instance, latency's count (whole units)
         self.exact: list[Floats] = []  # the same with fractional units, for words
         self.cycles: list[Floats] = []
-        self.top_relevant: list[Floats] = []
+        self.top_relevant: list[Floats] = []  # these two for the peer's windows only
         self.top_irrelevant: list[Floats] = []
         self.partial: list[Bools] = []  # whether sums are still incomplete there
         self.boost: list[Floats] = []  # instances fed with different data by one instance of the level above
@@ -40,13 +40,13 @@ class OperandData:
         self.partial_bits = self.value_bits
 
     @classmethod
-    def of(cls, batch: Batch, hierarchy: Hierarchy, name: str, copied: bool) -> OperandData:
-        """Everything that the moves of the operand follow from."""
+    def of(cls, batch: Batch, hierarchy: Hierarchy, name: str, copied: bool, extent: Floats) -> OperandData:
+        """Everything that the moves of the operand follow from; `extent` are the batch's `extents`."""
         part = cls(name, batch, hierarchy.levels[name], copied)
         if name == "O":
             part.partial_bits = np.full(len(batch), float(hierarchy.partial_bits))
-        irrelevant = np.isin(batch.loops, [AT[dim] for dim in IRRELEVANT[name]]) | (batch.sizes == 1)
-        relevant = np.isin(batch.loops, [AT[dim] for dim in _relevant(name)]) | (batch.sizes == 1)
+        irrelevant = among([AT[dim] for dim in IRRELEVANT[name]])[batch.loops] | (batch.sizes == 1)
+        relevant = among([AT[dim] for dim in _relevant(name)])[batch.loops] | (batch.sizes == 1)
         bottom = np.zeros(len(batch), dtype=np.int64)
         # An input that the innermost loops leave as it is stays in the array and is not read again.
         cuts = [bottom if name == "O" else _merged(irrelevant, bottom)]
@@ -54,12 +54,12 @@ class OperandData:
         for level in range(len(part.levels) - 1):
             cuts.append(np.maximum(_merged(irrelevant, batch.cuts[name][:, level]), cuts[-1]))
         cuts.append(np.full(len(batch), width, dtype=np.int64))
-        extent = extents(batch)
         rows = np.arange(len(batch))
         cumulative, reused = _products(batch.sizes), _products(np.where(irrelevant, batch.sizes, 1.0))
         part.cycles = [cumulative[rows, cut] for cut in cuts]
         part.above = [reused[:, -1] / reused[rows, cut] for cut in cuts]
-        for below, cut in zip((bottom, bottom, *cuts[1:]), (bottom, *cuts[1:]), strict=False):
+        windows = zip((bottom, bottom, *cuts[1:]), (bottom, *cuts[1:]), strict=False) if copied else ()
+        for below, cut in windows:
             part.top_relevant.append(_run(batch.sizes, relevant, below, cut))
             part.top_irrelevant.append(_run(batch.sizes, irrelevant, below, cut))
         part._lay_out(hierarchy, cuts, extent, rows)
@@ -81,7 +81,7 @@ class OperandData:
         below: list[tuple[Floats, Floats]] = []  # spatial extents served by levels below, whole and exact
         for inside in served:
             pair = tuple(
-                np.prod(values[:, inside, :], axis=1) if inside else np.ones((len(batch), DIMS))
+                np.prod(values[:, inside, :], axis=1) if inside else np.ones((1, DIMS))
                 for values in (batch.whole, batch.exact)
             )
             below.append((pair[0], pair[1]))

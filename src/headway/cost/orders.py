@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import permutations, product
+from itertools import permutations
+from math import prod
 
 import numpy as np
 
 from headway.core.hierarchy import Hierarchy
 from headway.cost.arrays import Bools, Floats, Longs
-from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, extents, touched
+from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, among, extents, touched
 
 MOST_ORDERS = 5040
+_MOST_CHOICES = 300_000  # combinations of cuts looked at together, to bound memory
 
 
 def factors_of(size: int) -> tuple[int, ...]:
@@ -174,23 +176,36 @@ def _least_traffic(
     that pass when they are refilled: [n, cut] of each operand.
     """
     count, places = remaining.shape
-    best = np.full(count, np.inf)
     chosen = [np.zeros(count, dtype=np.int64) for _ in operands]
+    held = np.zeros(count, dtype=bool)
     top = [hierarchy.levels[operand][-1] == index for operand in operands]
     traffic = [
         np.where(np.isinf(size), np.inf, 0.0 if is_top else remaining * bits)
         for size, bits, is_top in zip(sizes, data, top, strict=True)
     ]
-    ranges = [(places - 1,) if is_top else tuple(range(places)) for is_top in top]
-    for combination in product(*ranges):
-        bits = sum((size[:, cut] for size, cut in zip(sizes, combination, strict=True)), np.zeros(count))
-        cost = sum((each[:, cut] for each, cut in zip(traffic, combination, strict=True)), np.zeros(count))
-        better = (bits <= capacity) & (cost <= best) & np.isfinite(cost)
-        if better.any():
-            best = np.where(better, cost, best)
-            for operand, cut in enumerate(combination):
-                chosen[operand] = np.where(better, cut, chosen[operand])
-    return chosen, np.isfinite(best)
+    firsts = [places - 1 if is_top else 0 for is_top in top]
+    shape = tuple(places - first for first in firsts)
+    step = max(1, _MOST_CHOICES // prod(shape))
+    for start in range(0, count, step):
+        rows = slice(start, start + step)
+        bits, cost = (
+            _sums([each[rows, first:] for each, first in zip(values, firsts, strict=True)])
+            for values in (sizes, traffic)
+        )
+        cost = np.where(bits <= capacity, cost, np.inf)
+        last = cost.shape[1] - 1 - np.argmin(cost[:, ::-1], axis=1)  # of equals the last has the most loops
+        held[rows] = np.isfinite(cost[np.arange(len(cost)), last])
+        for operand, cut in enumerate(np.unravel_index(last, shape)):
+            chosen[operand][rows] = np.where(held[rows], cut + firsts[operand], 0)
+    return chosen, held
+
+
+def _sums(values: Sequence[Floats]) -> Floats:
+    """[n, choice]: the sums of one entry of each [n, cut], for all combinations of cuts."""
+    total = values[0]
+    for each in values[1:]:
+        total = (total[:, :, None] + each[:, None, :]).reshape(len(each), -1)
+    return total
 
 
 def _bits(
@@ -204,25 +219,22 @@ def _bits(
     whole: bool,
 ) -> Floats:
     """[n, position]: bits of an instance that holds the first loops, with what is unrolled below."""
-    count, places, _ = extent.shape
     inside = sorted(served | set(hierarchy.memories[index].axes))
-    below = np.prod(batch.exact[:, inside, :], axis=1) if inside else np.ones((count, DIMS))
-    spans = (extent * below[:, None, :]).reshape(-1, DIMS)
-    b, g, k, c, oy, ox, fy, fx = (spans[:, dim] for dim in range(DIMS))
+    below = np.prod(batch.exact[:, inside, :], axis=1) if inside else np.ones((1, DIMS))
+    b, g, k, c, oy, ox, fy, fx = (extent[:, :, dim] * below[:, None, dim] for dim in range(DIMS))
     if operand == "W":
         held = g * k * c * fy * fx
     elif operand == "O":
         held = b * g * k * oy * ox
     else:
-        strides, limits = np.repeat(batch.strides, places, axis=0), np.repeat(batch.limits, places, axis=0)
-        high = np.minimum(limits[:, 0], touched(oy, fy, strides[:, 0], strides[:, 2], whole))
-        held = (
-            b * g * c * high * np.minimum(limits[:, 1], touched(ox, fx, strides[:, 1], strides[:, 3], whole))
-        )
+        strides, limits = batch.strides[:, None, :], batch.limits[:, None, :]
+        high = touched(oy, fy, strides[..., 0], strides[..., 2], whole)
+        wide = touched(ox, fx, strides[..., 1], strides[..., 3], whole)
+        held = b * g * c * np.minimum(limits[..., 0], high) * np.minimum(limits[..., 1], wide)
     width = batch.bits[:, "WIO".index(operand)]
     if operand == "O":
         width = np.where(_sums_left(batch, hierarchy, inside, position), float(hierarchy.partial_bits), width)
-    return held.reshape(count, places) * width[:, None]
+    return np.asarray(held * width[:, None])
 
 
 def _sums_left(batch: Batch, hierarchy: Hierarchy, inside: list[int], position: Longs) -> Bools:
@@ -231,5 +243,5 @@ def _sums_left(batch: Batch, hierarchy: Hierarchy, inside: list[int], position: 
     outside = [axis for axis in range(len(hierarchy.axes)) if axis not in inside]
     units = np.prod(batch.exact[:, outside, :], axis=1)[:, irrelevant] if outside else np.ones((1, 1))
     above = np.arange(batch.loops.shape[1]) >= position[:, None]
-    loops = np.isin(batch.loops, irrelevant) & (batch.sizes > 1) & above
+    loops = among(irrelevant)[batch.loops] & (batch.sizes > 1) & above
     return np.asarray(loops.any(axis=1) | np.any(units > 1, axis=1))

@@ -19,7 +19,7 @@ from headway.core.hierarchy import LOOP_DIMS, OPERANDS, Hierarchy, Move
 from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.mapping import Costs, Flow, Overlap, evaluate
 from headway.cost.nest import AT, Batch, Nest, Spread, batch_of, input_map, spread
-from headway.cost.orders import all_orders, allocated, block_orders
+from headway.cost.orders import all_orders, allocated, block_orders, loop_factors
 from headway.cost.subarray import columns_of, folded, full, is_product, least_cycles, ordered_parts
 
 LoopsByLevel = Mapping[str, Sequence[Sequence[tuple[str, int]]]]
@@ -197,7 +197,8 @@ def _folded(nest: Nest, columns: int) -> Nest:
 
 
 def _all_orders(spreading: Spread) -> list[tuple[Longs, Floats]]:
-    return [all_orders(spreading.temporal, limit) for limit in _FACTOR_LIMITS]
+    loops = dict.fromkeys(loop_factors(spreading.temporal, limit) for limit in _FACTOR_LIMITS)
+    return [all_orders(spreading.temporal, len(each)) for each in loops]
 
 
 def _most_orders(spreading: Spread) -> list[tuple[Longs, Floats]]:
@@ -295,7 +296,9 @@ def _picked(costs: Costs, row: int, batch: Batch, hierarchy: Hierarchy, nest: Ne
     order = [
         (LOOP_DIMS[dim], int(size)) for dim, size in zip(batch.loops[row], batch.sizes[row], strict=True)
     ]
-    side_by_side = zip(LOOP_DIMS, np.prod(batch.exact[row], axis=0).tolist(), strict=True)
+    side_by_side = zip(
+        LOOP_DIMS, np.prod(batch.exact[row if len(batch.exact) > 1 else 0], axis=0).tolist(), strict=True
+    )
     by_level = {}
     for operand, cut in batch.cuts.items():
         levels = len(hierarchy.levels[operand])
