@@ -226,6 +226,7 @@ class Executor(Protocol):
     def stop(self, run: Run, how: How) -> None:
         """Make a run end: at the end of its block (spill, drain) or in the middle of it (kill).
 
+        Where blocks are enqueued ahead and cannot be taken back, as on a stream, it ends behind those.
         It posts a SafePoint that is marked as stopped, or Finish if it was at its end already.
         """
         ...
@@ -325,6 +326,7 @@ class Policy(Protocol):
     needs: frozenset[Capability]
     at_block_ends: bool  # whether decide is called, too, when a run goes on to its next block
     needs_accelerator: bool  # whether it is refused on lanes
+    needs_lanes: bool  # whether it is refused on accelerators
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Its place in `ready`, computed when it becomes ready."""
