@@ -24,6 +24,7 @@ class LaneTable:
 
     `serial_s` and `best_s` are runs of one block; `remaining_s` is one run over all that remains, on one
     lane. `lanes_measured` are the numbers of lanes over which a run may be split, one lane included.
+    `operators` names those of each block.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class LaneTable:
         self.model = model.model
         self.blocks = len(model.blocks)
         self.kinds = device.kinds
+        self.operators = tuple(block.operators for block in model.blocks)
         self._dispatch_s = overheads.dispatch_s
         self._switch_s = overheads.switch_s
         self._block_s = {1: model.seconds(threads)}

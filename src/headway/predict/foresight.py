@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,11 @@ from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
 from headway.core.protocols import Contention, CostTable
 from headway.core.request import Request
+from headway.cost.lanes import LaneTable
 from headway.predict.analytic import AnalyticEstimator
+from headway.predict.lane_estimator import LaneEstimator
+from headway.predict.lane_models import Known
+from headway.predict.overlap import OverlapModel
 
 _TABLES_KEPT = 512
 """Tables of requests that are kept, the last used; one that is asked for again later is made anew."""
@@ -48,6 +53,37 @@ class ForesightEstimator(AnalyticEstimator):
         else:
             self._own.move_to_end(request.id)
         return own
+
+
+class ForesightLaneEstimator(LaneEstimator):
+    """The same on lanes: each request's own solo times, and overlaps as `overlap` says, which in the
+    simulator may be the truth. Nothing is learnt, and bounds have no margins."""
+
+    def __init__(
+        self,
+        device: Device,
+        tables: Mapping[str, LaneTable],
+        overlap: OverlapModel,
+        solo: Callable[[Request], Sequence[float]],
+    ) -> None:
+        super().__init__(device, tables, overlap, learns=False, margins=False)
+        self._solo = solo
+        self._own: OrderedDict[int, ForeseenTable] = OrderedDict()
+
+    def table(self, request: Request) -> CostTable:
+        """The costs of this one request."""
+        own = self._own.get(request.id)
+        if own is None:
+            own = ForeseenTable(super().table(request), self._solo(request), math.inf)
+            self._own[request.id] = own
+            if len(self._own) > _TABLES_KEPT:
+                self._own.popitem(last=False)
+        else:
+            self._own.move_to_end(request.id)
+        return own
+
+    def _block_s(self, request: Request, known: Known) -> Sequence[float]:
+        return [factor * block_s for factor, block_s in zip(self._solo(request), known.block_s, strict=True)]
 
 
 class ForeseenTable:

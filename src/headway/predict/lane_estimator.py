@@ -25,7 +25,7 @@ UNPROFILED: Final = 2.0
 """What a model of which only the graph is known may take longer than predicted."""
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """One run of a question."""
 
     known: Known
@@ -108,7 +108,7 @@ class LaneEstimator(AnalyticEstimator):
         others = [self._asked(other, now) for other in beside]
         return [self._estimated([self._asked(dispatch, now), *others]) for dispatch in dispatches]
 
-    def _estimated(self, asked: Sequence[_Asked]) -> Estimate:
+    def _estimated(self, asked: Sequence[Asked]) -> Estimate:
         alone = [each.alone_s for each in asked]
         tier = min(each.tier for each in asked)
         if len(asked) == 1:
@@ -152,7 +152,7 @@ class LaneEstimator(AnalyticEstimator):
             tier=int(tier),
         )
 
-    def _ends(self, asked: Sequence[_Asked], head: int) -> list[float]:
+    def _ends(self, asked: Sequence[Asked], head: int) -> list[float]:
         """The ends of all at the losses that are as likely exceeded as not (head 0), or at 99 % (1)."""
         losses: list[list[Losses | None]] = [
             [
@@ -163,7 +163,7 @@ class LaneEstimator(AnalyticEstimator):
         ]
         return joint_ends([each.part for each in asked], losses)
 
-    def _asked(self, run: Run | Dispatch, now: float) -> _Asked:
+    def _asked(self, run: Run | Dispatch, now: float) -> Asked:
         request, blocks = run.requests[0], run.blocks
         known = self._models.known(request.model, len(run.cores))
         solo = self.calibration.solo(request.model).mean
@@ -180,13 +180,13 @@ class LaneEstimator(AnalyticEstimator):
             first_s = block_s[first]
         part = Part(fixed_s, first, first_s, end, block_s)
         tier = self.calibration.tiers.of(request.model)
-        return _Asked(known, part, known.class_of(first, end), part.alone_s, tier)
+        return Asked(known, part, known.class_of(first, end), part.alone_s, tier)
 
     def _block_s(self, request: Request, known: Known) -> Sequence[float]:
         """Seconds alone of each block of a request."""
         return known.block_s
 
-    def _joint_bias(self, at: int, asked: Sequence[_Asked]) -> float:
+    def _joint_bias(self, at: int, asked: Sequence[Asked]) -> float:
         """The bias of one among others: the geometric mean over its pairs."""
         one = asked[at]
         product = 1.0
@@ -205,7 +205,7 @@ class LaneEstimator(AnalyticEstimator):
             found = self._biases[key] = self.calibration.bias((one_class, other_class), (one, other))
         return found
 
-    def _upper_share(self, asked: _Asked) -> float:
+    def _upper_share(self, asked: Asked) -> float:
         solo = self.calibration.solo(asked.known.model)
         return solo.upper / solo.mean
 

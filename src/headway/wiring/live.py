@@ -17,8 +17,8 @@ from headway.live.executors.onnxruntime import OnnxRuntimeExecutor, ReplayInputs
 from headway.live.executors.process import ProcessExecutor
 from headway.live.report import LiveReport
 from headway.policies import make
-from headway.predict.analytic import AnalyticEstimator
 from headway.record.log import ArrowLog, LogTable, MemoryLog, read_log
+from headway.wiring.beliefs import belief
 from headway.wiring.lanes import Measured
 from headway.wiring.prepared import Answered, Prepared
 
@@ -46,8 +46,7 @@ def run(
     assert measured is not None
     metadata = prepared.metadata(policy)
     sink = MemoryLog(metadata) if out is None else ArrowLog(out, metadata)
-    rule = prepared.contention()
-    estimator = AnalyticEstimator(prepared.device, prepared.tables, rule)
+    estimator, rule = belief(prepared, chosen, live=True)
     engine = Engine(prepared.device, chosen, estimator, rule, sink, forgiving=True)
     hardware = prepared.scenario.hardware
     assert isinstance(hardware, LaneHardware)

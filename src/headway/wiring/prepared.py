@@ -8,7 +8,7 @@ from importlib.metadata import version
 from math import isfinite
 from typing import Any
 
-from headway.config import Scenario, Tenant
+from headway.config import Scenario, StreamHardware, Tenant
 from headway.config.arrivals import After, Closed, Streams
 from headway.config.scenario import MOST_REQUESTS
 from headway.config.traces import Trace
@@ -25,6 +25,7 @@ from headway.models.reading import zoo_model
 from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
 from headway.wiring.lanes import Measured, Step, measure
 from headway.wiring.shelf import Priced, Shelf
+from headway.wiring.streams import Predicted, predict
 from headway.workload.draws import stream
 from headway.workload.rates import request_rates
 from headway.workload.sources import ScenarioSource, TenantLoad
@@ -39,7 +40,8 @@ class Prepared:
     """A scenario whose models are loaded and priced; several policies can be run on it.
 
     `tables` are keyed by the name under which the engine knows a model; `expected_requests` is how many
-    arrivals there will be, or None where closed loops decide. `measured` is there on a device with lanes.
+    arrivals there will be, or None where closed loops decide. `measured` is there on a device with lanes,
+    `predicted` on a simulated GPU.
     `warnings` are what was assumed about the scenario's model files (sizes, and costs of unknown operators),
     and what makes measured profiles doubtful.
     """
@@ -52,6 +54,7 @@ class Prepared:
     demand: Demand | None = None
     streams: Streams | None = None
     measured: Measured | None = None
+    predicted: Predicted | None = None
     warnings: tuple[str, ...] = ()
 
     def source(self) -> ScenarioSource:
@@ -62,6 +65,10 @@ class Prepared:
         """What co-runners do to each other: they share memory bandwidth, or, on lanes, lose by overlap."""
         if self.measured is not None:
             return OverlapLoss(self.measured.overlap_w)
+        hardware = self.scenario.hardware
+        if isinstance(hardware, StreamHardware):
+            assert hardware.overlap_w is not None, "losses that are predicted depend on pairs"
+            return OverlapLoss(hardware.overlap_w)
         rule = Proportional if self.scenario.contention == "proportional" else MaxMinFair
         return rule(self.device.dram_bandwidth_bytes_s)
 
@@ -79,14 +86,15 @@ class Prepared:
     def metadata(self, policy: str) -> dict[str, Any]:
         """The description of a run that its log carries."""
         scenario, device = self.scenario, self.device
-        packages = ("headway", "numpy", "onnx", *(("onnxruntime",) if device.has_lanes else ()))
+        packages = ("headway", "numpy", "onnx", *(("onnxruntime",) if self.measured is not None else ()))
         described: dict[str, Any] = {
             "name": device.name,
             "cores": [{"index": c.index, "name": c.name, "kind": c.kind} for c in device.cores],
         }
         if isfinite(device.dram_bandwidth_bytes_s):
             described["dram_bandwidth_bytes_s"] = device.dram_bandwidth_bytes_s
-        profiles = {} if self.measured is None else {"profiles": self.measured.described()}
+        known = self.measured or self.predicted
+        profiles = {} if known is None else {"profiles": known.described()}
         return profiles | {
             "policy": policy,
             "scenario": scenario.to_mapping(),
@@ -130,11 +138,17 @@ def prepare(
     device = scenario.device()
     assumed: tuple[str, ...] = ()
     models = {model_key(tenant): position for position, tenant in reversed(list(enumerate(scenario.tenants)))}
-    if device.has_lanes:
+    measured, predicted = None, None
+    tables: Mapping[str, CostTable]
+    if isinstance(scenario.hardware, StreamHardware):
+        graphs = {key: (at, _read(scenario, at, say)) for key, at in models.items()}
+        say(f"predicting times on {scenario.hardware.gpu}")
+        predicted = predict(scenario, device, graphs)
+        tables, isolated_s, assumed = predicted.tables, predicted.isolated_s, predicted.said
+    elif device.has_lanes:
         measured = measure(scenario, device, models, say, fresh=fresh)
         tables, isolated_s, assumed = measured.tables, measured.isolated_s, measured.said
     else:
-        measured = None
         shelf = shelf if shelf is not None else Shelf()
         priced = {key: _priced(scenario, at, device, say, shelf) for key, at in models.items()}
         assumed = tuple(
@@ -158,7 +172,7 @@ def prepare(
     assumed += _check_traces(scenario, loads)
     loads, streams, offered = _at_load(scenario, device, tables, loads)
     expected = _source(loads, streams, scenario).expected()
-    return Prepared(scenario, device, tables, loads, expected, offered, streams, measured, assumed)
+    return Prepared(scenario, device, tables, loads, expected, offered, streams, measured, predicted, assumed)
 
 
 def model_key(tenant: Tenant) -> str:

@@ -10,13 +10,11 @@ from headway.core.checks import PolicyError, require_able
 from headway.core.decision_time import DecisionTimes
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
-from headway.core.protocols import Contention
-from headway.policies import Policy, describe, make, names
-from headway.predict.analytic import AnalyticEstimator
-from headway.predict.foresight import ForesightEstimator
+from headway.policies import describe, make, names
 from headway.record.log import ArrowLog, LogTable, MemoryLog, read_log
 from headway.record.outputs import policy_folders
 from headway.sim.driver import Simulation
+from headway.wiring.beliefs import belief, truth
 from headway.wiring.prepared import Answered, Prepared
 
 
@@ -38,18 +36,24 @@ def simulate(
     require_able(prepared.device, chosen)
     metadata = prepared.metadata(policy)
     sink = MemoryLog(metadata) if out is None else ArrowLog(out, metadata)
-    rule = prepared.contention()
+    estimator, rule = belief(prepared, chosen)
     engine = Engine(
         prepared.device,
         chosen,
-        _estimator(prepared, chosen, rule),
+        estimator,
         rule,
         sink,
         charge=prepared.scenario.decision_time.charge(),
         decision_times=decision_times,
     )
     simulation = Simulation(
-        engine, prepared.source(), prepared.device, prepared.tables, rule, prepared.noise(), on_reply
+        engine,
+        prepared.source(),
+        prepared.device,
+        prepared.tables,
+        truth(prepared),
+        prepared.noise(),
+        on_reply,
     )
     try:
         if isinstance(sink, MemoryLog):
@@ -80,18 +84,6 @@ def compare(
         name: simulate(prepared, name, folders.get(name), on_reply, decision_times.get(name))
         for name in policies
     }
-
-
-def _estimator(prepared: Prepared, policy: Policy, rule: Contention) -> AnalyticEstimator:
-    """What tells a policy about costs. Raises HeadwayError if it names something that there is not."""
-    named = getattr(policy, "estimator", "default")
-    if named == "default":
-        return AnalyticEstimator(prepared.device, prepared.tables, rule)
-    if named == "foresight":
-        return ForesightEstimator(prepared.device, prepared.tables, rule, prepared.noise())
-    raise HeadwayError(
-        f"policy {type(policy).__name__}: estimator is {named!r}; accepted: 'default', 'foresight'"
-    )
 
 
 def known_policies() -> dict[str, str]:
