@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
 from headway.live.cache import ProfileCache
+from headway.live.probes import probed_slowdowns
 from headway.live.processors import machine, runtime, staying_on
 from headway.live.rehearsal import ROUNDS, Measurement, measure
 from headway.models.block_work import block_work
@@ -64,6 +65,7 @@ def take_in(
     seed: int = 0,
     cache: ProfileCache | None = None,
     rounds: int = ROUNDS,
+    probed_beside: Sequence[int] = (),
 ) -> Intake:
     """Split a model and measure it, or find that it was measured before.
 
@@ -83,6 +85,8 @@ def take_in(
         seed: of made-up inputs.
         cache: where profiles are kept; None measures without looking and keeps nothing.
         rounds: how often to measure at least.
+        probed_beside: processors of another lane, on which probes run while blocks are replayed at the
+            smallest width; none leaves probing out.
 
     Raises:
         HeadwayError: a model that cannot be read or run.
@@ -116,6 +120,13 @@ def take_in(
     for width, processors in sorted(widths.items()):
         if width != narrow:
             found[width] = measure(chain, whole, processors, inputs, rounds)
+    block_works = [
+        block_work(works[block.first_node : block.end_node], node_s[block.first_node : block.end_node])
+        for block in chain.blocks
+    ]
+    slowdowns: Sequence[Mapping[str, float]] = [{} for _ in chain.blocks]
+    if probed_beside:
+        slowdowns = probed_slowdowns(chain, block_works, inputs, widths[narrow], probed_beside)
     profile = ModelProfile(
         model=known,
         content_hash=prepared.content_hash,
@@ -129,9 +140,8 @@ def take_in(
                 block.crossing_bytes,
                 block.ops,
                 {width: measured.blocks[block.index] for width, measured in found.items()},
-                block_work(
-                    works[block.first_node : block.end_node], node_s[block.first_node : block.end_node]
-                ),
+                block_works[block.index],
+                slowdowns[block.index],
             )
             for block in chain.blocks
         ),

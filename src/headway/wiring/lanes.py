@@ -143,13 +143,21 @@ def widths_of(lanes: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
 def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequence[int]]) -> Intake:
     tenant = scenario.tenants[position]
     path = scenario.model_path(tenant)
+    beside = lanes[1] if len(lanes) > 1 else ()
     try:
         if path is not None:
             if path.suffix.lower() != ".onnx":
                 raise HeadwayError(f"{path}: a layer table has no weights to run with; accepted: .onnx")
-            return take_in(path, widths_of(lanes), name=key, dims=tenant.dims, cache=ProfileCache())
+            return take_in(
+                path,
+                widths_of(lanes),
+                name=key,
+                dims=tenant.dims,
+                cache=ProfileCache(),
+                probed_beside=beside,
+            )
         built = zoo_model(tenant.model, tenant.options, weights=True)
-        return take_in(built, widths_of(lanes), name=key, cache=ProfileCache())
+        return take_in(built, widths_of(lanes), name=key, cache=ProfileCache(), probed_beside=beside)
     except HeadwayError as error:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 
