@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.errors import HeadwayError
-from headway.policies import make
+from headway.core.protocols import Capability
+from headway.policies import Policy, make
+from headway.policies.dropping import Dropping
 from headway.policies.headway_admission import OVERLAP, STRETCH, Load, left_out
-from headway.testing import play, toy_lane_table, toy_lanes
-from headway.wiring import live, simulated
+from headway.policies.headway_cores import OnCores
+from headway.testing import play, toy_device, toy_lane_table, toy_lanes
+from headway.wiring import simulated
 
 
 def load(id, due_s, cores_s, memory_s=0.0, *, weight=1.0, best_effort=False):
@@ -138,19 +141,31 @@ def test_it_never_drops_by_itself_but_under_the_common_rule():
     assert outcomes["headway:drop"] == {0: "dropped", 1: "done", 2: "done", 3: "done"}
 
 
-@pytest.mark.parametrize("name", ["headway", "headway:no-admission", "headway:drop"])
-@pytest.mark.parametrize("run", [simulated.simulate, live.run])
-def test_lanes_are_refused_before_a_run_begins(name, run, monkeypatch):
-    lanes = toy_lanes(1)
-    prepared = SimpleNamespace(device=lanes, scenario=None)  # asked for more, it raises AttributeError
-    monkeypatch.setattr(live, "require_lanes", lambda scenario: None)
-    with pytest.raises(HeadwayError, match=r"'toy-lanes' has lanes; accepted: .*'edf:planned'"):
-        run(prepared, name)
+@pytest.mark.parametrize("name", ["headway:barrier", "headway:no-margin", "headway:barrier:drop"])
+def test_accelerators_refuse_what_is_about_lanes_before_a_run_begins(name):
+    prepared = SimpleNamespace(
+        device=toy_device(1), scenario=None
+    )  # asked for more, it raises AttributeError
+    with pytest.raises(HeadwayError, match=r"needs lanes: 'toy' is an accelerator; accepted: .*'headway'"):
+        simulated.simulate(prepared, name)
 
 
-def test_lanes_are_refused_to_who_drives_the_engine_directly():
+class ForAccelerators(Policy):
+    needs_accelerator = True
+
+
+@pytest.mark.parametrize("dropping", [False, True])
+def test_lanes_refuse_what_needs_an_accelerator_before_a_run_begins(dropping):
     lanes = toy_lanes(1)
     tables = {"m": toy_lane_table(lanes, {1: [1 * MS]})}
-    with pytest.raises(HeadwayError, match="Headway needs an accelerator: 'toy-lanes' has lanes"):
-        play(make("headway"), lanes, tables, [])
-    assert not make("lucas").needs_accelerator, "others are not concerned"
+    refused = Dropping(ForAccelerators()) if dropping else ForAccelerators()
+    with pytest.raises(HeadwayError, match="needs an accelerator: 'toy-lanes' has lanes; accepted: "):
+        play(refused, lanes, tables, [])
+
+
+@pytest.mark.parametrize("drop", ["", ":drop"])
+def test_on_an_accelerator_it_may_use_what_its_half_there_uses_and_nothing_else(drop):
+    policy = make("headway" + drop)
+    scene(policy, [("short", 0, 19)], MODELS)
+    assert policy.needs == OnCores.needs
+    assert Capability.SPLIT not in policy.needs

@@ -51,8 +51,14 @@ class PolicyFailed(PolicyError):
 
 
 def require_able(device: Device, policy: Policy) -> None:
-    """Raises HeadwayError for a policy that lanes refuse: one that needs an accelerator, or throttles."""
+    """Raises HeadwayError for a policy that lanes refuse, one that needs an accelerator or throttles, and for
+    one that accelerators refuse."""
     if not device.has_lanes:
+        if policy.needs_lanes:
+            raise HeadwayError(
+                f"this {type(policy).__name__} needs lanes: {device.name!r} is an accelerator; accepted:"
+                " lanes, or a policy that serves accelerators, such as 'headway'"
+            )
         return
     if policy.needs_accelerator:
         raise HeadwayError(

@@ -16,12 +16,13 @@ class Policy:
     `needs` declares what it may use beyond running blocks in series; the engine refuses the rest. With
     `at_block_ends` it is asked, too, whenever a run goes on to its next block. `estimator` names what tells
     it about costs: "default", or "foresight" for the true solo times of every request, in simulation only.
-    With `needs_accelerator` it is refused on lanes before a run begins.
+    With `needs_accelerator` it is refused on lanes before a run begins, with `needs_lanes` on accelerators.
     """
 
     needs: frozenset[Capability] = frozenset()
     at_block_ends: bool = False
     needs_accelerator: bool = False
+    needs_lanes: bool = False
     estimator: str = "default"
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:

@@ -34,16 +34,20 @@ class Dropping(Policy):
     def __init__(self, inner: Policy) -> None:
         self.inner = inner
         self.needs, self.at_block_ends = inner.needs, inner.at_block_ends
-        self.needs_accelerator = inner.needs_accelerator
-        self._least = LeastWork(inner.needs)
+        self.needs_accelerator, self.needs_lanes = inner.needs_accelerator, inner.needs_lanes
+        self._least: LeastWork | None = None
         self._latest: list[tuple[float, int, float, Request]] = []  # start, tie, since when it waits
         self._ties = count()
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """The policy's own."""
+        key = self.inner.key(request, view)
+        if self._least is None:  # what a policy needs may depend on its device, which it has seen by now
+            self.needs = self.inner.needs
+            self._least = LeastWork(self.needs)
         latest_s = request.deadline_s - _SURE * self._least.remaining_s(request, view)
         heappush(self._latest, (latest_s, next(self._ties), request.ready_since_s, request))
-        return self.inner.key(request, view)
+        return key
 
     def decide(self, view: View) -> Iterable[Decision]:
         """Drops, then what the policy decides about the others."""

@@ -1,0 +1,277 @@
+"""Headway's half for lanes: alone and fast, or side by side and more in all.
+
+A request alone on the device ends soonest, over several lanes if they speed it up; two side by side get more
+done, if they do not disturb each other too much. At each decision (docs/headway-policy.md):
+
+1. Admission. Waiting and running requests are taken in order of deadline, as if they ran one after the other,
+   with some credit for what running side by side gains; whenever one would be late, the one with most work
+   per unit of weight is left out (`headway_outlook`).
+2. Alone or side by side. Two plans are walked through: all on single lanes, stretched by the losses of pairs;
+   and the first alone, the others afterwards. It is alone if that saves more requests, in expectation, than
+   the work that it costs is worth. That is the more, the more there is to do.
+3. Partner. Beside the first goes the next one, or another that disturbs it clearly less; so many of its
+   blocks, found by bisection, that the first is through in time by the estimator's upper bound.
+4. Nothing waits for a barrier: a lane that comes free is given away at once, and runs in the way stop at the
+   end of their block. What cannot be in time any more is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import exp2, inf, log
+from typing import Final
+
+from headway.core.device import Core
+from headway.core.messages import Decision, Dispatch, Drop, Preempt, Wake
+from headway.core.protocols import Capability, View
+from headway.core.request import Request
+from headway.core.run import How, Run
+from headway.policies.base import Policy
+from headway.policies.headway_outlook import Outlook, admitted
+from headway.policies.headway_pairs import PairLosses, best_partner, partner_end
+from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from
+from headway.policies.width import fair_share, fastest, rest
+
+DEPTH: Final = 12
+"""Waiting requests that are planned for; later ones wait unseen."""
+
+CANDIDATES: Final = 6
+"""Of how many the partner of the first is chosen."""
+
+LEAST_GAIN: Final = 0.04
+"""Requests are run one after the other unless side by side they take less by so large a share of their time;
+and a partner takes another's turn only if its loss is less by as much."""
+
+PRICE: Final = 1.0
+"""What a mean request's worth of work is worth while the device is as busy as can be, in requests in time."""
+
+BUSY: Final = 0.4
+"""Up to this utilisation, work costs nothing."""
+
+MEMORY_S: Final = 1.0
+"""After so long half of what was learnt about the load is forgotten."""
+
+
+class OnLanes(Policy):
+    """Serves those requests that can be on time together, each alone or beside the partner that suits it.
+
+    Each argument that is False leaves something out, for the ablations: `admission`, so that every request is
+    served that can be saved by itself; `yielding` of runs to more urgent requests. With `barrier` lanes are
+    given away only when all of them are idle, as Abacus and SKADI do; without `margins` means stand in for
+    upper bounds.
+    """
+
+    needs = frozenset({Capability.SPLIT, Capability.PREEMPT})
+
+    def __init__(
+        self, *, admission: bool = True, yielding: bool = True, barrier: bool = False, margins: bool = True
+    ) -> None:
+        self._admission = admission
+        self._yields = yielding and not barrier
+        self._barrier = barrier
+        self._margins = margins
+        self._left = LeftOver()
+        self._drifts = Drifts()
+        self._load = Load()
+        self._losses = PairLosses()
+        self._outlook = Outlook(self._losses.of, margins=margins)
+        self._served_s: dict[str, float] = {}  # lane time of best-effort tenants
+
+    def key(self, request: Request, view: View) -> tuple[float, ...]:
+        """Strict requests by deadline, then best effort by arrival."""
+        self._losses.see(request, view)
+        if not request.started:
+            narrow_s, wide_s, _ = self._left.seconds(request, 0, view)
+            self._load.arrived(min(narrow_s, wide_s), view.now)
+        return (0.0, request.deadline_s) if request.strict else (1.0, request.arrival_s)
+
+    def decide(self, view: View) -> Iterator[Decision]:
+        """Drop the hopeless, admit, plan for the others, and bring the lanes in line with the plan."""
+        running = view.running
+        if self._barrier and running:
+            return
+        now, drifts = view.now, self._drifts.at(view.now)
+        jobs = [self._going_on(run, drifts, view) for run in running if run.giving_up is None]
+        most = len(jobs) + DEPTH
+        for request in view.ready:
+            if len(jobs) == most:
+                break
+            left = self._left.seconds(request, request.next_block, view)
+            job = Job.of(request, None, now, left, drifts)
+            if not request.strict:
+                jobs.append(job._replace(deadline_s=inf))
+            elif now + job.least_s > request.deadline_s:
+                yield Drop(request, "cannot meet its deadline any more")
+            else:
+                jobs.append(job)
+        if not jobs:
+            return
+        out: list[Job] = []
+        if len(jobs) > 1:
+            jobs.sort(key=by_deadline if jobs[-1].request.strict else self._by_deficit)
+            if self._admission:
+                ids = admitted(jobs, self._gain(jobs, view), now)
+                if ids and len(ids) < len(jobs):
+                    out = [job for job in jobs if job.id not in ids]
+                    jobs = [job for job in jobs if job.id in ids]
+        alone = len(jobs) == 1 or self._alone_is_better(jobs, running, view)
+        if not alone:
+            self._put_partner_second(jobs)
+        yield from self._carry_out(jobs, out, alone, running, view)
+        waiting = [job.deadline_s - job.least_s for job in jobs if job.run is None]
+        latest_s = min((at_s for at_s in waiting if at_s > now), default=inf)
+        if latest_s < inf:
+            yield Wake(latest_s)
+
+    def on_finish(self, run: Run, actual_s: float, view: View) -> None:
+        """Learn how fast the machine is just now, and who had how much of it."""
+        self._losses.finished()
+        kinds = tuple([view.device.kind_of[core.index] for core in run.cores])
+        option = view.table(run.request).option(run.mode, run.blocks.start, run.blocks.stop, kinds)
+        believed_s = option.seconds(view.device.dram_bandwidth_bytes_s)
+        narrow = len(run.cores) == 1
+        if narrow:
+            model = run.request.model
+            others = [self._losses.of(model, other.request.model) for other in view.running]
+            believed_s *= 1.0 + sum(others)
+        self._drifts.learn(actual_s / believed_s, narrow, view.now)
+        if not run.request.strict:
+            tenant = run.request.tenant
+            least_s = min(self._served_s.values(), default=0.0)
+            used_s = actual_s * len(run.cores) / run.request.weight
+            self._served_s[tenant] = self._served_s.get(tenant, least_s) + used_s
+
+    # --- the plan ----------------------------------------------------------------------------------
+
+    def _gain(self, jobs: Sequence[Job], view: View) -> float:
+        """The share of time that all of them side by side save over one after the other."""
+        serial_s = sum([job.least_s for job in jobs])
+        return 1.0 - self._together_s(jobs, view) / serial_s if serial_s > 0.0 else 0.0
+
+    def _together_s(self, jobs: Sequence[Job], view: View) -> float:
+        """What all of them take side by side if all lanes are busy all the time."""
+        beside = min(len(view.device.cores), len(jobs))
+        model = jobs[0].request.model
+        w = self._losses.of(model, jobs[1].request.model) if len(jobs) > 1 else 0.0
+        return sum([job.narrow_s for job in jobs]) * (1.0 + w * (beside - 1)) / beside
+
+    def _alone_is_better(self, jobs: Sequence[Job], running: Sequence[Run], view: View) -> bool:
+        now, first, lanes = view.now, jobs[0], len(view.device.cores)
+        if lanes == 1:
+            return True
+        gain = self._gain(jobs, view)
+        if gain < LEAST_GAIN:
+            return True
+        free_s = free_from(running, view)
+        at_s = min(free_s)
+        busy = [
+            (run.block_end_s - at_s, run.request.id, run.request.model)
+            for run in running
+            for _ in run.cores
+            if run.block_end_s > at_s
+        ]
+        late_beside = self._outlook.side_by_side(jobs, lanes, at_s, busy, now)
+        if late_beside <= 0.0:
+            return False
+        begin_s = max(first.from_s, sorted(free_s)[first.lanes - 1])
+        late = self._outlook.lateness(begin_s + first.wide_s, first.deadline_s, now)
+        then_s = begin_s + (1.0 - late) * first.wide_s
+        beside_after = self._outlook.side_by_side(jobs[1:], lanes, then_s, (), now)
+        alone = late + min(beside_after, self._outlook.in_turn(jobs[1:], then_s, now))
+        return late_beside - alone > self._load.price() * gain * first.wide_s
+
+    def _put_partner_second(self, jobs: list[Job]) -> None:
+        """Move the best partner of the first behind it."""
+        position = 1 + best_partner(jobs[0], jobs[1 : 1 + CANDIDATES], self._losses, LEAST_GAIN)
+        if position > 1 and jobs[position].deadline_s < inf:
+            jobs.insert(1, jobs.pop(position))
+
+    def _carry_out(
+        self, jobs: Sequence[Job], out: Sequence[Job], alone: bool, running: Sequence[Run], view: View
+    ) -> Iterator[Decision]:
+        """Give lanes to jobs in order, all to the first if it runs alone, and stop who is in the way."""
+        idle = list(view.idle)
+        everyone = [*jobs, *out]
+        share = 1 if alone else fair_share(len(jobs), view)  # more than one if lanes would be left over
+        if alone:
+            wanted = {jobs[0].id: jobs[0].lanes}
+        else:
+            wanted = {job.id: 1 for job in everyone[: len(view.device.cores)]}
+        yield from self._stops(everyone, wanted, share, running)
+        beside: Run | Dispatch | None = next((job.run for job in jobs[:1]), None)
+        for job in everyone:
+            count = wanted.get(job.id, 0)
+            if job.run is not None or not count:
+                continue
+            if count > len(idle):
+                return  # lanes that come free are for this one
+            cores = tuple(idle[:count]) if count > 1 else fastest(job.request, idle[:share], view)
+            dispatch = rest(job.request, cores)
+            if job is jobs[0]:
+                beside = dispatch
+            elif beside is not None and len(cores) == 1:
+                dispatch = self._until_first_is_through(dispatch, jobs[0], beside, cores[0], view)
+            yield dispatch
+            del idle[: len(cores)]
+
+    def _stops(
+        self, everyone: Sequence[Job], wanted: dict[int, int], share: int, running: Sequence[Run]
+    ) -> Iterator[Decision]:
+        """Runs that have no place in the plan, or another width, stop at the end of their block."""
+        if not self._yields:
+            return
+        someone_waits = any(job.run is None for job in everyone)
+        for run in running:
+            if run.stopping is not None:
+                continue
+            count = wanted.get(run.request.id, 0)
+            in_the_way = count == 0 or (len(run.cores) > max(count, share) and someone_waits)
+            if in_the_way or (len(run.cores) < count and run.blocks.stop - run.next_block > 1):
+                yield Preempt(run, How.DRAIN)
+
+    def _until_first_is_through(
+        self, dispatch: Dispatch, first: Job, beside: Run | Dispatch, core: Core, view: View
+    ) -> Dispatch:
+        """The run of a partner, no longer than lets the first be in time; a look only if time is short."""
+        within_s = first.deadline_s - view.now
+        request = dispatch.requests[0]
+        w = self._losses.of(first.request.model, request.model)
+        if within_s > 1.5 * (first.from_s - view.now + first.narrow_s) * (1.0 + w):
+            return dispatch
+        end = partner_end(request, core, beside, within_s, view, margins=self._margins)
+        return Dispatch((request,), range(request.next_block, max(end, request.next_block + 1)), (core,))
+
+    def _going_on(self, run: Run, drifts: tuple[float, float], view: View) -> Job:
+        request = run.request
+        left = self._left.seconds(request, run.next_block + 1, view)
+        job = Job.of(request, run, run.block_end_s, left, drifts)
+        return job if request.strict else job._replace(deadline_s=inf)
+
+    def _by_deficit(self, job: Job) -> tuple[float, float, float, int]:
+        """Deadlines, then the best-effort tenant that had least of the lanes, then arrivals."""
+        request = job.request
+        return job.deadline_s, self._served_s.get(request.tenant, 0.0), request.arrival_s, job.id
+
+
+class Load:
+    """How much work arrives, and what a second of work is worth in requests in time."""
+
+    __slots__ = ("_count", "_seen_s", "_work_s")
+
+    def __init__(self) -> None:
+        self._seen_s = self._work_s = self._count = 0.0
+
+    def arrived(self, work_s: float, now: float) -> None:
+        """A request has arrived that takes so long by itself."""
+        fade = exp2((self._seen_s - now) / MEMORY_S)
+        self._seen_s = now
+        self._work_s = self._work_s * fade + work_s
+        self._count = self._count * fade + 1.0
+
+    def price(self) -> float:
+        """Requests in time that a second of the device is worth."""
+        if self._work_s <= 0.0:
+            return 0.0
+        utilisation = self._work_s * log(2.0) / MEMORY_S
+        busy = min(1.0, max(0.0, (utilisation - BUSY) / (1.0 - BUSY)))
+        return PRICE * busy * self._count / self._work_s
