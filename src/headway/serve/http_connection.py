@@ -11,13 +11,9 @@ import asyncio
 import logging
 import time
 from typing import Any, cast
-from urllib.parse import unquote
 
-import httptools
-import numpy as np
-
+from headway.serve.http_head import BadHead, RequestHead, aligned_buffer, inference_header_of
 from headway.serve.http_messages import (
-    INFERENCE_HEADER,
     Handler,
     HttpAnswer,
     HttpRequest,
@@ -29,105 +25,7 @@ from headway.serve.limits import Limits
 from headway.serve.refusal import Refusal
 
 _log = logging.getLogger(__name__)
-_ALIGNMENT_BYTES = 64
 _READ_BYTES = 64 << 10
-
-
-class BadHead(Exception):
-    """A request's head that is answered with an error, after which the connection is closed."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class _Head:
-    """What the parser reports of one request; of a chunked one its body, too."""
-
-    def __init__(self, most_body_bytes: int) -> None:
-        self._most_body_bytes = most_body_bytes
-        self._parser = httptools.HttpRequestParser(self)
-        self._url = b""
-        self._body = bytearray()
-        self.raw: list[tuple[bytes, bytes]] = []
-        self.headers: dict[str, str] = {}
-        self.whole = False
-        self.path = ""
-        self.query = b""
-        self.method = ""
-        self.keep_alive = True
-
-    def feed(self, data: bytes) -> None:
-        if self.whole:
-            return  # what follows a chunked body is not read: its connection is closed after the answer
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            raise BadHead(400, "Upgrade: no other protocol is spoken here") from None
-        except httptools.HttpParserCallbackError as error:
-            raise (error.__context__ if isinstance(error.__context__, BadHead) else error) from None
-        except httptools.HttpParserError:
-            raise BadHead(400, "the request is not HTTP/1.1") from None
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self.whole:
-            return
-        self.raw.append((name.lower(), value))
-        text = name.decode("latin-1").lower()
-        content = value.decode("latin-1")
-        self.headers[text] = f"{self.headers[text]},{content}" if text in self.headers else content
-
-    def on_headers_complete(self) -> None:
-        if self.whole:
-            return
-        try:
-            url = httptools.parse_url(self._url)
-        except httptools.HttpParserInvalidURLError:
-            raise BadHead(400, "the request's URL cannot be read") from None
-        # An absolute URL may have no path.
-        self.path = unquote((url.path or b"/").decode("latin-1"), errors="replace")
-        self.query = url.query or b""
-        self.method = self._parser.get_method().decode("ascii")
-        self.keep_alive = self._parser.should_keep_alive()
-
-    def on_body(self, data: bytes) -> None:
-        if self.whole:
-            return
-        if len(self._body) + len(data) > self._most_body_bytes:
-            raise BadHead(413, f"the body has more than {self._most_body_bytes} bytes, the limit")
-        self._body += data
-
-    def on_message_complete(self) -> None:
-        self.whole = True
-
-    @property
-    def chunked(self) -> bool:
-        return "transfer-encoding" in self.headers
-
-    def body(self) -> memoryview:
-        return aligned_copy(self._body, inference_header_of(self.headers))
-
-
-def inference_header_of(headers: dict[str, str]) -> int:
-    """The length of the JSON, for alignment only: 0 where it is missing or wrong, which the codec refuses."""
-    text = headers.get(INFERENCE_HEADER, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
-
-
-def aligned_buffer(length: int, head_length: int) -> memoryview:
-    """Memory for a body whose byte at `head_length` is aligned."""
-    block = np.empty(length + _ALIGNMENT_BYTES, np.uint8)
-    start = -(block.ctypes.data + head_length) % _ALIGNMENT_BYTES
-    return block.data[start : start + length]
-
-
-def aligned_copy(data: bytes | bytearray, head_length: int) -> memoryview:
-    body = aligned_buffer(len(data), head_length)
-    body[:] = data
-    return body
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -148,12 +46,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._peer = ("", 0)
         self._scratch = memoryview(bytearray(_READ_BYTES))
         self._received = bytearray()  # not yet part of a request: a head to be completed, or the next request
-        self._head: _Head | None = None
+        self._head: RequestHead | None = None
         self._body: memoryview | None = None
         self._body_at = 0
         self._arrived_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._draining = False
+        self._refused = False  # the rest of what the client sends is not looked at
         self._writable = asyncio.Event()
         self._writable.set()
         self.waits_until_s = self._idle_until()
@@ -161,7 +60,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     @property
     def busy(self) -> bool:
         """Whether a request has begun to arrive, or is being answered."""
-        return self._task is not None or self._head is not None or bool(self._received)
+        return self._task is not None or self._refused or self._head is not None or bool(self._received)
 
     def _idle_until(self) -> float:
         return time.perf_counter() + self._limits.idle_timeout_s
@@ -174,6 +73,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._peer = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else ("", 0)
         if len(self._connections) >= self._limits.connections:
             self._refuse(503, f"{self._limits.connections} connections are open, which is the limit")
+            self._transport.close()
             return
         self._connections.add(self)
 
@@ -191,6 +91,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._body_at += nbytes
             if self._body_at == len(self._body):
                 self._begin()
+            return
+        if self._refused:
             return
         data = bytes(self._scratch[:nbytes])
         if self._task is not None:  # the next request, before this one's answer
@@ -224,7 +126,12 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         answer = error_answer(status, message)
         self._transport.writelines(answer_bytes(answer, keep_alive=False, without_body=False))
-        self._transport.close()
+        # Closing now would reset a client that still sends, and the answer would be lost with it.
+        self._transport.write_eof()
+        self._refused = True
+        self._head = self._body = None
+        self._received.clear()
+        self.waits_until_s = time.perf_counter() + self._limits.head_timeout_s
 
     def _take(self, data: bytes) -> None:
         if self._head is not None:  # a chunked body
@@ -244,7 +151,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self._arrived_s = time.perf_counter()
         self.waits_until_s = self._arrived_s + self._limits.body_timeout_s
-        head = self._head = _Head(self._limits.body_bytes)
+        head = self._head = RequestHead(self._limits.body_bytes)
         head.feed(bytes(self._received[: end + 4]))
         if head.headers.get("expect", "").lower() == "100-continue" and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -340,7 +247,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def drain(self) -> None:
         """Close now if idle, else after the answer."""
         self._draining = True
-        if not self.busy and self._transport is not None:
+        if (self._refused or not self.busy) and self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
@@ -351,7 +258,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Close a connection that has been idle, or slow to send or to read, for longer than the limits."""
         if now_s <= self.waits_until_s or self._transport is None or self._task is not None:
             return
-        if self._transport.get_write_buffer_size():
+        if self._refused or self._transport.get_write_buffer_size():
             self._transport.abort()
         elif self.busy:
             self._refuse(408, "the request did not arrive whole in time")
