@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _IDENTITIES: Final = itertools.count()
 
+BRIEF_SPINNING: Final = (("session.force_spinning_stop", "1"), ("session.intra_op.spin_duration_us", "50"))
+"""Threads of a session wait for the next operator awake, since to be woken takes longer than many operators;
+but not between two blocks, nor (where ONNX Runtime knows the second entry) for longer than this."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockModel:
@@ -57,8 +61,13 @@ class BlockSessions:
         self.split = split
         self.threads = threads
         self.identity = next(_IDENTITIES)
+        briefly = threads > 1 and not spinning
         settings = SessionSettings(
-            threads=threads, optimise=not split.optimised, spinning=spinning, shared_arena=True
+            threads=threads,
+            optimise=not split.optimised,
+            spinning=spinning or briefly,
+            shared_arena=True,
+            entries=BRIEF_SPINNING if briefly else (),
         )
         before = _private_bytes()
         self._sessions = [

@@ -68,7 +68,8 @@ class SplitModel:
 
         Args:
             threads: intra-op threads of each session, the calling one included.
-            spinning: let idle threads spin; faster alone, but it takes the processor from other lanes.
+            spinning: let idle threads spin for as long as they like; without it they do so for some
+                microseconds within a block, so that the processor is there for other lanes.
 
         Raises:
             HeadwayError: ONNX Runtime refuses a block.
