@@ -31,6 +31,7 @@ class Abacus(Rounds):
     dropped if it does not fit alone.
     """
 
+    needs_lanes = True
     estimator = "abacus"
 
     def group(

@@ -22,24 +22,34 @@ from headway.policies.registry import policy
 @policy("headway:no-admission", admission=False)
 @policy("headway:no-yielding", yielding=False)
 @policy("headway:barrier", barrier=True)
-@policy("headway:no-margin", margins=False)
+@policy("headway:no-margin", margins=False, estimator="no-margin")
+@policy("headway:no-calibration", estimator="no-calibration")
+@policy("headway:no-fluid", estimator="no-fluid")
+@policy("headway:oracle-overlap", estimator="oracle-overlap")
 class Headway(Policy):
     """Serves those requests that can be on time together, in the runs that get most done.
 
     The arguments are for the ablations. On either kind of device, False leaves something out: `admission`,
     so that every request is served that can be saved by itself; `yielding` of runs to more urgent requests.
     On lanes only, and refused on accelerators: `barrier`, rounds in which lanes wait for each other;
-    `margins`, without which means stand in for upper bounds.
+    `margins`, without which means stand in for upper bounds; another `estimator` than the default.
     """
 
     needs = OnCores.needs | OnLanes.needs
 
     def __init__(
-        self, *, admission: bool = True, yielding: bool = True, barrier: bool = False, margins: bool = True
+        self,
+        *,
+        admission: bool = True,
+        yielding: bool = True,
+        barrier: bool = False,
+        margins: bool = True,
+        estimator: str = "default",
     ) -> None:
         self._admission, self._yielding = admission, yielding
         self._barrier, self._margins = barrier, margins
-        self.needs_lanes = barrier or not margins
+        self.estimator = estimator
+        self.needs_lanes = barrier or not margins or estimator != "default"
         self._half: OnCores | OnLanes | None = None
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from headway.core.device import Core
 from headway.core.messages import Decision, Dispatch, Drop
 from headway.core.protocols import View
 from headway.core.request import Request, State
@@ -163,19 +162,12 @@ class Rounds(Policy):
 
 
 def _placed(pieces: Sequence[Piece], view: View) -> list[Dispatch]:
-    """Each piece in turn on the core that is fastest for it of those left; on lanes all are alike."""
-    free = list(view.device.cores)
-    dispatches = []
-    for request, first, end in pieces:
-        core = free[0] if len(view.device.kinds) == 1 else _fastest(request, first, end, free, view)
-        free.remove(core)
-        dispatches.append(Dispatch((request,), range(first, end), (core,)))
-    return dispatches
-
-
-def _fastest(request: Request, first: int, end: int, free: Sequence[Core], view: View) -> Core:
-    serial_s, kind_of = view.table(request).serial_s, view.device.kind_of
-    return min(free, key=lambda core: sum(serial_s[at][kind_of[core.index]] for at in range(first, end)))
+    """Each piece on a lane of its own."""
+    lanes = view.device.cores
+    return [
+        Dispatch((request,), range(first, end), (lane,))
+        for (request, first, end), lane in zip(pieces, lanes, strict=False)
+    ]
 
 
 def _by_arrival(query: Query) -> tuple[float, int]:

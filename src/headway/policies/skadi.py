@@ -31,6 +31,7 @@ class Skadi(Rounds):
     does not fit alone.
     """
 
+    needs_lanes = True
     estimator = "skadi"
 
     def group(
