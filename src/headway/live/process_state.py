@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+COLLECT_EVERY: Final = 50_000
+"""New objects until garbage is collected. Requests, runs and rows are freed without; Python's own 700 would
+look through them again and again for nothing."""
+
 SWITCH_INTERVAL_S: Final = 0.5e-3
 """How long a thread may keep the interpreter while the driver waits for it; Python's own 5 ms is a block."""
 
@@ -33,13 +37,16 @@ def interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Switch between threads often, and let garbage collection leave alone what is there already."""
-    before = sys.getswitchinterval()
+    """Switch between threads often, collect garbage seldom, and leave alone what is there already."""
+    before, thresholds = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(min(before, SWITCH_INTERVAL_S))
     gc.collect()
     gc.freeze()
+    if thresholds[0]:  # zero: who runs us has switched it off
+        gc.set_threshold(max(thresholds[0], COLLECT_EVERY), *thresholds[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
         sys.setswitchinterval(before)

@@ -113,6 +113,7 @@ class MemoryLog:
         self._schema = _schema(self.metadata)
         self._rows: list[LogRow] = []
         self._batches: list[pa.RecordBatch] = []
+        _load_converters()
 
     def add(self, row: LogRow) -> None:
         """Append a row."""
@@ -150,6 +151,7 @@ class ArrowLog:
         self.directory = Path(directory)
         self.metadata = dict(metadata)
         self.directory.mkdir(parents=True, exist_ok=True)
+        _load_converters()
         for old in self.directory.glob(SEGMENT_PATTERN):
             old.unlink()
         self._schema = _schema(self.metadata)
@@ -288,6 +290,14 @@ def _schema(metadata: Mapping[str, Any]) -> pa.Schema:
 
     description = json.dumps(metadata, separators=(",", ":"), ensure_ascii=False)
     return pa.schema([field for _, field in _fields()], metadata={METADATA_KEY: description.encode()})
+
+
+def _load_converters() -> None:
+    """Load what the first batch needs: pyarrow then looks for pandas, which takes half a second and should
+    not happen amid a live run."""
+    import pyarrow as pa
+
+    pa.array([None])
 
 
 def _batch(rows: list[LogRow], schema: pa.Schema) -> pa.RecordBatch:
