@@ -7,12 +7,19 @@ utilisation 1. Blocks take 2 ms on one lane unless told otherwise; splitting cos
 say.
 
     python bench/lanes.py [--slas 4] [--slow-narrow 1.2 --slow-wide 1.8]
+    python bench/lanes.py --minutes 10
+
+`--minutes` chooses how long arrivals last, by a short run of every policy, so that all of it takes about so
+long.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from math import ceil
+from time import perf_counter
 
 from _scores import Score, ends_of, ideal, numbers
 
@@ -36,6 +43,8 @@ OVERLAP_W = 0.05
 SPLIT_COST = 1.02
 DISPATCH_S = 66e-6
 NOISE = 0.05
+TRIAL_S = 3.0
+SHORTEST_S = 5.0
 POLICIES = "fcfs,edf,laxity,laxity:wide,laxity:adaptive,edf:adaptive,split,edf:planned"
 
 DEVICE = Device.of_lanes("two lanes", 2, 1, "")
@@ -91,6 +100,23 @@ def run(
     return [arrival.request for arrival in again.first()], ends_of(log.table())
 
 
+def affordable_s(options: argparse.Namespace, policies: Sequence[str], slow: Mapping[int, float]) -> float:
+    """Seconds of arrivals in each run, so that all runs take about as many minutes as asked for."""
+    began_s = perf_counter()
+    for policy in policies:
+        for utilisation in options.utilisations:
+            run(policy, utilisation, options.slas[0], 1, TRIAL_S, 1e-3 * options.block, slow)
+    trial_s = perf_counter() - began_s
+    whole_s = 60.0 * options.minutes - trial_s
+    each_s = (
+        trial_s / TRIAL_S * len(options.slas) * len(options.seeds)
+    )  # for a second of arrivals in all runs
+    if whole_s < SHORTEST_S * each_s:
+        least = ceil((trial_s + SHORTEST_S * each_s) / 60.0)
+        raise SystemExit(f"--minutes: accepted: at least {least}, or fewer policies, cells or seeds")
+    return round(whole_s / each_s, 1)
+
+
 def main() -> None:
     """Simulate and print tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -102,8 +128,15 @@ def main() -> None:
     parser.add_argument("--block", type=float, default=2.0, help="milliseconds of a block on one lane")
     parser.add_argument("--slow-narrow", type=float, default=1.0, help="times longer than profiled")
     parser.add_argument("--slow-wide", type=float, default=1.0, help="times longer than profiled")
+    parser.add_argument("--minutes", type=float, help="of all of it, in place of --duration")
     options = parser.parse_args()
     slow = {1: options.slow_narrow, 2: options.slow_wide}
+    policies = options.policies.split(",")
+    if options.minutes is not None:
+        options.duration = affordable_s(options, policies, slow)
+    command = f"python bench/lanes.py {' '.join(sys.argv[1:])}".strip()
+    seeds = ", ".join(f"{seed:g}" for seed in options.seeds)
+    print(f"`{command}`: {options.duration:g} s of arrivals, seeds {seeds}\n")
     true_s = {name: alone_s * slow[2] for name, alone_s in ALONE_S.items()}
     print(
         "Requests in time in percent, by tenant, of all, and of the work; and by how many points the tenant"
@@ -115,7 +148,7 @@ def main() -> None:
         for sla in options.slas:
             limits = {name: sla * alone_s for name, alone_s in ALONE_S.items()}
             best = Score()
-            scores = {policy: Score() for policy in options.policies.split(",")}
+            scores = {policy: Score() for policy in policies}
             for seed in map(int, options.seeds):
                 for policy, score in scores.items():
                     requests, ended_s = run(

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 class LiveReport:
     """How a live run went, beside its log.
 
-    `driver_cpu_s` is processor time of the driver's thread: waking, the engine, the policy, handing runs
-    over; `log_cpu_s` is that of the thread that writes the log. `send_lag_s` holds for each request how much
-    later than its arrival time it was sent. `last_faults` are the last of the policy's exceptions and bad
-    decisions with their times.
+    `driver_cpu_s` is processor time of scheduling, on the driver's thread and on those that it was lent:
+    waking, the engine, the policy, handing runs over; `log_cpu_s` is that of the thread that writes the log.
+    `send_lag_s` holds for each request how much later than its arrival time it was sent. `last_faults` are
+    the last of the policy's exceptions and bad decisions with their times.
     """
 
     end_s: float
@@ -29,7 +29,7 @@ class LiveReport:
 
     @property
     def scheduler_share(self) -> float:
-        """The share of one core that the driver's thread took."""
+        """The share of one core that scheduling took."""
         return self._share(self.driver_cpu_s)
 
     def _share(self, cpu_s: float) -> float:
