@@ -20,6 +20,7 @@ from headway.cost.contention import MaxMinFair
 from headway.cost.lanes import LaneTable
 from headway.models.profile import BlockProfile, DeviceProfile, ModelProfile, Timing
 from headway.predict.analytic import AnalyticEstimator
+from headway.predict.lane_estimator import LaneEstimator
 from headway.sim.driver import Simulation
 
 _BY_BLOCK = (Mode.SERIAL, Mode.SPLIT)
@@ -243,12 +244,16 @@ def play(
     contention: Contention | None = None,
     noise: Mapping[int, Sequence[float]] | None = None,
     charge: DecisionCharge | None = None,
+    lane_estimator: LaneEstimator | None = None,
 ) -> Rows:
     """Simulate requests under a policy and return the log; `noise` has factors per block by request id,
-    `charge` is what decisions take in virtual time."""
+    `charge` is what decisions take in virtual time, `lane_estimator` what is believed in place of
+    `contention`."""
     rule = contention or MaxMinFair(device.dram_bandwidth_bytes_s)
     rows = Rows()
-    engine = Engine(device, policy, AnalyticEstimator(device, tables, rule), rule, rows, charge=charge)
+    estimator = lane_estimator or AnalyticEstimator(device, tables, rule)
+    believed = rule if lane_estimator is None else lane_estimator.contention
+    engine = Engine(device, policy, estimator, believed, rows, charge=charge)
     factors = noise or {}
     simulation = Simulation(
         engine, Listed(requests), device, tables, rule, lambda r: factors.get(r.id, (1.0,) * r.blocks)

@@ -117,7 +117,7 @@ class StreamHardware(Strict):
     ]
     block: Annotated[
         Duration, Field(description="What blocks should take; a model has at most 64 of them.")
-    ] = 0.5e-3
+    ] = 0.2e-3
     dispatch_overhead: Annotated[
         Overhead, Field(description="Paid once for every run, before its first block.")
     ] = 20e-6

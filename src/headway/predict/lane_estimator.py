@@ -38,11 +38,12 @@ class Asked(NamedTuple):
 class LaneEstimator(AnalyticEstimator):
     """Estimates on lanes; it learns from the log. Implements `Estimator` and `Observer`.
 
-    All runs of a question are walked through their blocks together at the predicted losses. The end of each,
-    T, is multiplied by the bias b that was learnt for the pair, within the bounds of alone and one after the
-    other. The upper bound is min(m b T, serial m_solo): m the margin of the tier, serial the time one after
-    the other at the greatest loss, m_solo the greatest ratio of the model's runs alone lately. In C1 T is
-    that of the 99 % losses; in C0 the bound is twice the serial time. The tier is the least of all runs.
+    All runs of a question are walked through their blocks together at the predicted losses. Of the time to
+    the end of each the part together, O, is multiplied by the bias b that was learnt for the pair, within
+    the bounds of alone and one after the other. The upper bound is min(m b O + m_solo (T - O), m_solo
+    serial): m the margin of the tier, serial the time one after the other at the greatest loss, m_solo the
+    greatest ratio of the model's runs alone lately. In C1 the losses are those at 99 %; in C0 the bound is
+    twice the serial time. The tier is the least of all runs.
 
     With `learns` off nothing is learnt, with `margins` off upper bounds are means: both are ablations.
     `profiled` says how often models ran alone before the log; see `Tiers`. `contention` is the rule of this
@@ -68,7 +69,12 @@ class LaneEstimator(AnalyticEstimator):
         self._models = LaneModels(tables, overlap)
         self.calibration = Calibration(self._models.classes_of, self._models.blocks_of, profiled)
         self._watch = Watch(
-            self._models.loss, self._alone_s, self._models.fixed_s, self._learn_solo, self._learn_overlap
+            self._models.loss,
+            self._alone_s,
+            self._models.fixed_s,
+            self._learn_solo,
+            self._learn_overlap,
+            lambda model: self.calibration.solo(model).mean,
         )
         self._biases: dict[tuple[int, str, int, str], float] = {}
         self._biases_at = 0
@@ -92,8 +98,7 @@ class LaneEstimator(AnalyticEstimator):
         other, other_lanes, block = partner
         own_class = self._models.known(model, lanes).class_of(first, end)
         other_class = self._models.known(other, other_lanes).classes[block]
-        rest = ratio / self.calibration.solo(model).mean
-        self.calibration.overlapped((model, other), (own_class, other_class), rest)
+        self.calibration.overlapped((model, other), (own_class, other_class), ratio)
 
     # --- believing ---------------------------------------------------------------------------------
 
@@ -119,26 +124,20 @@ class LaneEstimator(AnalyticEstimator):
             ]
             biases = [self._joint_bias(at, asked) for at in range(len(asked))]
             ends = self._ends(asked, 0)
-            mean = [
-                min(max(b * end, own), most)
-                for b, end, own, most in zip(biases, ends, alone, serial, strict=True)
-            ]
+            mean = _within(alone, _stretched(ends, biases, [1.0] * len(asked)), serial)
         if not self._margins:
             upper = mean
         elif tier is Tier.C0:
             upper = [UNPROFILED * most for most in serial]
         else:
-            upper = [most * self._upper_share(each) for most, each in zip(serial, asked, strict=True)]
+            shares = [self._upper_share(each) for each in asked]
+            upper = [most * share for most, share in zip(serial, shares, strict=True)]
             if len(asked) > 1:
-                cautious = mean
                 if tier is Tier.C1:
-                    high = self._ends(asked, 1)
-                    cautious = [b * end for b, end in zip(biases, high, strict=True)]
+                    ends = self._ends(asked, 1)
                 margin = self.calibration.margin(tier)
-                upper = [
-                    max(least, min(margin * each, most))
-                    for least, each, most in zip(mean, cautious, upper, strict=True)
-                ]
+                careful = _stretched(ends, [margin * b for b in biases], shares)
+                upper = _within(mean, careful, upper)
         return Estimate(
             mean_s=mean[0],
             upper_s=upper[0],
@@ -227,3 +226,18 @@ class LaneEstimator(AnalyticEstimator):
 
     def _solo_of(self, segment: Segment) -> float:
         return 1.0 if segment.pressure is None else self.calibration.solo(segment.pressure.model).mean
+
+
+def _stretched(ends: Sequence[float], together: Sequence[float], apart: Sequence[float]) -> list[float]:
+    """Ends whose part beside others is multiplied by `together` and the rest, alone, by `apart`."""
+    longest = max(ends)
+    second = max([end for at, end in enumerate(ends) if at != ends.index(longest)], default=0.0)
+    found = []
+    for end, factor, rest in zip(ends, together, apart, strict=True):
+        beside_s = min(end, second)
+        found.append(factor * beside_s + rest * (end - beside_s))
+    return found
+
+
+def _within(least: Sequence[float], values: Sequence[float], most: Sequence[float]) -> list[float]:
+    return [max(low, min(value, high)) for low, value, high in zip(least, values, most, strict=True)]

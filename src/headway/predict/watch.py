@@ -13,11 +13,14 @@ ALONE: Final = 0.05
 TOGETHER: Final = 0.5
 """A run that overlapped for at least this share says something of the overlap with whom it met longest."""
 
+_LEAST_SHARE: Final = 0.2  # of the work must have been done together, for the quotient to mean something
+
 
 class _Tracked:
     """A run that goes on."""
 
     __slots__ = (
+        "alone_work_s",
         "beside_s",
         "block",
         "done_s",
@@ -40,7 +43,8 @@ class _Tracked:
         self.fixed_s = self.fixed_left_s = fixed_s
         self.passed_s = 0.0  # since it started
         self.beside_s = 0.0  # of that, beside others
-        self.work_s = 0.0  # what it should have done, in seconds alone
+        self.work_s = 0.0  # what it should have done beside others, in seconds alone
+        self.alone_work_s = 0.0  # what it should have done while nobody else ran
         self.done_s = 0.0  # what it has done, in seconds alone, at its last block end
         self.met: dict[tuple[str, int, int], float] = {}  # partners by model, lanes and block: seconds
 
@@ -54,10 +58,11 @@ class Watch:
     alone, `overlap(model, lanes, first, end, partner, ratio)` if it was not; the partner is whom it met
     longest, by model, lanes and block.
 
-    The ratio is observed over predicted: with T the time that passed and W(t) the sum of predicted losses
-    beside those that ran at t, a run should have done the integral of dt / (1 + W); it has done S. Had the
-    prediction been right the two would be equal, and a run beside one partner all the time has
-    ratio T / ((1 + w) S).
+    Ratios are observed over predicted. With W(t) the sum of predicted losses beside those that ran at t, a
+    run should have done the integral of dt / (1 + W) of its work; it has done S. Alone the ratio is the one
+    over the other. Of a run that was beside others for part of its time, what it did alone is taken off
+    both, at `pace` seconds for one that its table says: the ratio is that of the time together. Beside one
+    partner all the time it is T / ((1 + w) S).
     """
 
     def __init__(
@@ -67,12 +72,14 @@ class Watch:
         fixed_s: Callable[[str, int], float],
         solo: Callable[[str, int, int, int, float], None],
         overlap: Callable[[str, int, int, int, tuple[str, int, int], float], None],
+        pace: Callable[[str], float] = lambda model: 1.0,
     ) -> None:
         self._loss = loss
         self._alone_s = alone_s
         self._fixed_s = fixed_s
         self._solo = solo
         self._overlap = overlap
+        self._pace = pace
         self._runs: dict[int, _Tracked] = {}
         self._now = 0.0
 
@@ -127,17 +134,26 @@ class Watch:
                         stretch += self._loss(run.model, run.lanes, at, *there)
                         run.met[there] = run.met.get(there, 0.0) + step_s
             if busy_s > 0.0:
-                run.work_s += busy_s / stretch
+                if len(self._runs) > 1:
+                    run.work_s += busy_s / stretch
+                else:
+                    run.alone_work_s += busy_s
 
     def _ended(self, run: _Tracked, reason: str | None) -> None:
         """Say what the run shows. One that failed, was killed or stopped inside a block shows nothing."""
         if run.done_s <= 0.0 or reason in ("failed", "kill"):
             return
-        ratio = (run.fixed_s - run.fixed_left_s + run.work_s) / (run.fixed_s + run.done_s)
         together = run.beside_s / run.passed_s if run.passed_s > 0.0 else 0.0
         if together <= ALONE:
+            fixed_s = run.fixed_s - run.fixed_left_s
+            ratio = (fixed_s + run.alone_work_s + run.work_s) / (run.fixed_s + run.done_s)
             self._solo(run.model, run.lanes, run.first, run.block, ratio)
         elif together >= TOGETHER:
+            pace = self._pace(run.model)
+            done_s = run.done_s * pace - run.alone_work_s
+            if done_s <= _LEAST_SHARE * run.done_s * pace:
+                return
+            ratio = run.work_s / done_s
             by_model: dict[tuple[str, int], float] = {}
             for (model, lanes, _), seconds in run.met.items():
                 by_model[model, lanes] = by_model.get((model, lanes), 0.0) + seconds
