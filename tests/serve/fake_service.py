@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,7 @@ class FakeService:
         self.loaded: list[tuple[str, str | None, str | None]] = []
         self.unloaded: list[tuple[str, str | None]] = []
         self.submitted = threading.Event()
+        self.counts: Counter[str] = Counter()
         models = [*(echo_model(f"echo-{name}", name) for name in DATATYPES), SCORES, IMAGE]
         models += [echo_model(name, "FP32") for name in ("held", "refuse", "late", "broken")]
         self.models = {model.name: model for model in models}
@@ -108,6 +110,7 @@ class FakeService:
             if name != "y":
                 raise Refusal(Cause.INVALID, f"there is no output {name[:40]!r}")
         ticket = FakeTicket(done)
+        self.counts[model.name] += 1
         self.requests.append(request)
         self.tickets.append(ticket)
         del self.requests[:-100], self.tickets[:-100]
@@ -136,13 +139,25 @@ class FakeService:
 
     def statistics(self, model: str = "", version: str = "") -> Sequence[ModelStatistics]:
         names = [self.describe(model, version).name] if model else list(self.models)
-        count = Count(3, 3000)
-        return [
-            ModelStatistics(
-                name, "1", 1_700_000_000_000, 3, 3, count, Count(), count, count, count, count, {1: count}
-            )
-            for name in names
-        ]
+        return [self._statistics(self.models[name]) for name in names]
+
+    def _statistics(self, model: ModelDescription) -> ModelStatistics:
+        """Each request took a microsecond in each of its stages."""
+        count = Count(self.counts[model.name], 1000 * self.counts[model.name])
+        return ModelStatistics(
+            name=model.name,
+            version=model.version,
+            last_inference_ms=1_700_000_000_000,
+            inference_count=count.count,
+            execution_count=count.count,
+            success=count,
+            fail=Count(),
+            queue=count,
+            compute_input=count,
+            compute_infer=count,
+            compute_output=count,
+            batches={1: count},
+        )
 
     def index(self, *, only_ready: bool = False) -> Sequence[IndexEntry]:
         entries = [IndexEntry(name, "1", ModelState.READY) for name in self.models]

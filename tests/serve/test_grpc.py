@@ -243,6 +243,7 @@ def test_questions_about_server_and_models(server):
     assert (list(metadata.versions), list(metadata.inputs[0].shape)) == (["1", "2"], [-1, 3])
     config = server.grpc("ModelConfig", pb.ModelConfigRequest(name="scores")).config
     assert (config.max_batch_size, config.input[0].data_type, list(config.input[0].dims)) == (8, 11, [3])
+    server.service.counts["scores"] = 3
     statistics = server.grpc("ModelStatistics", pb.ModelStatisticsRequest(name="scores"))
     assert statistics.model_stats[0].inference_stats.success.ns == 3000
     assert len(server.grpc("ModelStatistics", pb.ModelStatisticsRequest()).model_stats) > 5
@@ -250,7 +251,9 @@ def test_questions_about_server_and_models(server):
     assert "UNAVAILABLE" in {model.state for model in index.models}
     server.service.is_ready = False
     assert not server.grpc("ServerReady", pb.ServerReadyRequest()).ready
-    assert refused(server, "ModelReady", pb.ModelReadyRequest(name="no"))[0] is grpc.StatusCode.NOT_FOUND
+    assert not server.grpc("ModelReady", pb.ModelReadyRequest(name="unknown")).ready
+    metadata = pb.ModelMetadataRequest(name="unknown")
+    assert refused(server, "ModelMetadata", metadata)[0] is grpc.StatusCode.NOT_FOUND
 
 
 def test_shared_memory_is_empty_and_refused(server):

