@@ -116,6 +116,7 @@ class _Life:
             if event in ("given up", "broken"):
                 return EXIT_GIVEN_UP
             if event == "stop":
+                self.server.service.drain(0.0)
                 return EXIT_INTERRUPTED
 
     def _try_reload(self) -> None:

@@ -19,8 +19,7 @@ from headway.config.validation import Name, Strict, mistake, validate
 from headway.config.yaml_file import Document, parse_yaml, read_yaml
 from headway.core.errors import HeadwayError
 
-DEFAULT_POLICY = "edf:planned"
-"""Serves lanes best of the shipped policies by bench/lanes.py."""
+DEFAULT_POLICY = "headway"
 
 ANONYMOUS = "anonymous"
 """The tenant of requests to a server without keys."""

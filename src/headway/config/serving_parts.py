@@ -195,7 +195,7 @@ class ServedTenant(Strict):
 
 
 class EventLog(Strict):
-    """Where the engine's event log goes, in parts that `headway report` reads, and how much of it is kept."""
+    """Where the engine's event log goes, in parts that `headway export` reads, and how much of it is kept."""
 
     folder: Annotated[str, Field(min_length=1, max_length=4096, description="Relative to this file.")]
     part: Annotated[Duration, Field(description="The time that one part spans.")] = 3600.0

@@ -87,7 +87,7 @@ class Admission:
     def __init__(self, inner: Policy, least_s: LeastSeconds, speed: float, *, checking: bool = True) -> None:
         self.inner = inner
         self.needs, self.at_block_ends = inner.needs, inner.at_block_ends
-        self.needs_accelerator = inner.needs_accelerator
+        self.needs_accelerator, self.needs_lanes = inner.needs_accelerator, inner.needs_lanes
         self.finish_s: dict[int, float] = {}
         self._least_s, self._speed, self.checking = least_s, speed, checking
         self._new: list[Request] = []

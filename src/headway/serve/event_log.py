@@ -27,7 +27,7 @@ class NoLog:
 class RetainedLog:
     """A Sink that begins a folder every so often and removes the oldest ones when all are too large.
 
-    Each folder is a log that `headway report` reads. A folder that cannot be written ends the log, which is
+    Each folder is a log that `headway export` reads. A folder that cannot be written ends the log, which is
     said once; requests are served all the same. Not for use from several threads at once.
 
     Args:

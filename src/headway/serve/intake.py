@@ -41,10 +41,13 @@ class IntakeProcess:
 
     Args:
         widths: numbers of threads to measure models with, each with its processors.
+        beside: processors of another lane than the first, for probes of what models do to each other.
     """
 
-    def __init__(self, widths: Mapping[int, Sequence[int]]) -> None:
+    def __init__(self, widths: Mapping[int, Sequence[int]], beside: Sequence[int] = ()) -> None:
         self._widths = {width: tuple(processors) for width, processors in widths.items()}
+        self._beside = tuple(beside)
+        self._known: set[tuple[str, str]] = set()
         self._folder = tempfile.TemporaryDirectory(prefix="headway-models-")
         self._lock = threading.Lock()
         self._workspaces: WeakSet[Workspace] = WeakSet()
@@ -98,7 +101,9 @@ class IntakeProcess:
         connection = self._connection
         assert connection is not None
         try:
-            connection.send((source, key, self._widths))
+            known = (source.name, source.version)
+            connection.send((source, key, self._widths, self._beside, known in self._known))
+            self._known.add(known)
             if not connection.poll(LIMIT_S):
                 self._end()
                 return f"could not be taken in within {LIMIT_S:g} s"

@@ -11,25 +11,57 @@ from multiprocessing.connection import Connection
 from typing import Final
 
 from headway.core.errors import HeadwayError
+from headway.live.cache import Found, ProfileCache
+from headway.live.processors import machine, runtime
 from headway.live.profiler import Intake
+from headway.models.profile import ModelProfile
 from headway.serve.repository import ModelSource
 
 LOWEST_PRIORITY: Final = 19
 
 
-def take_in_here(source: ModelSource, key: str, widths: Mapping[int, Sequence[int]]) -> Intake | str:
-    """Take a model in, or say why that cannot be."""
-    from headway.live.cache import ProfileCache
+class KeptProfiles(ProfileCache):
+    """Uses what was measured on a busy machine, too: a server's own work is what keeps it busy."""
+
+    def find(self, model: str, identity: Sequence[object]) -> Found:
+        """The profile of a model, if it was measured here, with this runtime."""
+        found = super().find(model, identity)
+        if found.profile is not None or not found.reason:
+            return found
+        path = self.path(model, identity)
+        try:
+            profile = ModelProfile.from_json(path.read_bytes(), str(path))
+        except (OSError, HeadwayError):
+            return found
+        here = (profile.machine, profile.runtime) == (machine(), runtime())
+        return Found(profile, "") if here else found
+
+
+def take_in_here(
+    source: ModelSource,
+    key: str,
+    widths: Mapping[int, Sequence[int]],
+    beside: Sequence[int],
+    again: bool,
+) -> Intake | str:
+    """Take a model in, or say why that cannot be.
+
+    `again` tells that this server had it before: what was measured then is good enough. `beside` are the
+    processors of another lane, for probes.
+    """
     from headway.live.profiler import take_in
     from headway.models.reading import zoo_model
+
+    cache = KeptProfiles() if again else ProfileCache()
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # profiles that are measured again: the server's log is no place
             if source.path is None:
                 built = zoo_model(source.zoo, source.options, weights=True)
-                return take_in(built, widths, name=key, cache=ProfileCache())
-            return take_in(source.path, widths, name=key, dims=dict(source.dims), cache=ProfileCache())
+                return take_in(built, widths, name=key, cache=cache, probed_beside=beside)
+            dims = dict(source.dims)
+            return take_in(source.path, widths, name=key, dims=dims, cache=cache, probed_beside=beside)
     except HeadwayError as error:
         return str(error)
     except Exception as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from headway.core.checks import require_able
 from headway.core.device import Core, Device
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
-from headway.core.protocols import Capability, CostTable, Executor
+from headway.core.protocols import Capability, Executor
 from headway.core.request import Request
 from headway.cost.contention import OverlapLoss
 from headway.cost.lanes import LaneTable
@@ -30,8 +30,9 @@ from headway.live.profiler import Intake
 from headway.live.service import LiveService
 from headway.models.chain import SplitModel
 from headway.models.profile import DeviceProfile
-from headway.policies import make
-from headway.predict.analytic import AnalyticEstimator
+from headway.policies import Policy, make
+from headway.predict.lane_estimator import LaneEstimator
+from headway.predict.overlap import ConstantOverlap, OverlapModel, shipped
 from headway.serve.admission import Admission
 from headway.serve.engine_service import EngineService
 from headway.serve.event_log import NoLog, RetainedLog
@@ -46,6 +47,8 @@ from headway.serve.tenants import Tenants
 from headway.wiring.lanes import overheads_on, processors_of, widths_of
 
 WARM_UP_LIMIT_S: Final = 120.0
+_ESTIMATORS: Final = ("default", "no-calibration", "no-margin")
+
 OWN_VERSION: Final = "1"
 """Of models that the configuration names itself."""
 
@@ -71,7 +74,7 @@ class Installation:
         intake: IntakeProcess,
         sets: tuple[tuple[Core, ...], ...],
     ) -> None:
-        self.tables: dict[str, CostTable] = {}
+        self.tables: dict[str, LaneTable] = {}
         self.executor: ModelExecutor
         self.service: EngineService
         self._device, self._overheads, self._intake, self._sets = device, overheads, intake, sets
@@ -103,7 +106,6 @@ class Installation:
         table = self.tables[request.model]
         first = request.next_block
         seconds = table.remaining_s[first]
-        assert isinstance(table, LaneTable)
         for cores in self._sets:
             if len(cores) > 1 and len(cores) in table.lanes_measured:
                 option = table.option(Mode.SPLIT, first, table.blocks, (0,) * len(cores))
@@ -154,13 +156,13 @@ class Server:
         overheads = overheads_on(device, lanes, fresh=False)
         wide = Capability.SPLIT in policy.needs and len(device.cores) > 1
         sets = (*((core,) for core in device.cores), *((device.cores,) if wide else ()))
-        self._intake = IntakeProcess(widths_of(lanes))
+        self._intake = IntakeProcess(widths_of(lanes), lanes[1] if len(lanes) > 1 else ())
         self._installation = Installation(device, overheads, self._intake, sets)
-        rule = OverlapLoss(overheads.overlap_w if hardware.overlap_w is None else hardware.overlap_w)
+        measured_w = overheads.overlap_w if hardware.overlap_w is None else hardware.overlap_w
         self._admission = Admission(
             policy,
             self._installation.least_s,
-            rule.rates([0.0] * len(device.cores))[0],
+            OverlapLoss(measured_w).rates([0.0] * len(device.cores))[0],
             checking=serving.admission == "predicted",
         )
         path = serving.repository_path
@@ -170,9 +172,10 @@ class Server:
         self.service.overrides_accepted = serving.repository is not None and serving.repository.overrides
         self._installation.service = self.service
         self._log = _event_log(serving, device)
-        tables = self._installation.tables
+        overlap = shipped() if hardware.overlap == "predicted" else ConstantOverlap(measured_w)
+        estimator = _belief(serving, policy, device, self._installation.tables, overlap)
         self.engine = Engine(
-            device, self._admission, AnalyticEstimator(device, tables, rule), rule, self._log, forgiving=True
+            device, self._admission, estimator, estimator.contention, self._log, forgiving=True
         )
         self._executor = self._made_executor(lanes, isolated=hardware.isolation == "process")
         self._installation.executor = self._executor
@@ -295,6 +298,31 @@ def _source_of(serving: Serving, position: int) -> ModelSource:
         dims=model.dims,
         options=model.options,
         labels=labels,
+    )
+
+
+def _belief(
+    serving: Serving,
+    policy: Policy,
+    device: Device,
+    tables: Mapping[str, LaneTable],
+    overlap: OverlapModel,
+) -> LaneEstimator:
+    """What tells a policy about costs; models may come into the tables and go.
+
+    Raises HeadwayError for a policy that wants to be told by something that a server does not have.
+    """
+    if policy.estimator not in _ESTIMATORS:
+        raise HeadwayError(
+            f"{serving.where('policy')}: {serving.policy!r} wants the estimator {policy.estimator!r};"
+            f" accepted in a server: {', '.join(_ESTIMATORS)}"
+        )
+    return LaneEstimator(
+        device,
+        tables,
+        overlap,
+        learns=policy.estimator != "no-calibration",
+        margins=policy.estimator != "no-margin",
     )
 
 
