@@ -114,9 +114,7 @@ class OnLanes(Policy):
                 if ids and len(ids) < len(jobs):
                     out = [job for job in jobs if job.id not in ids]
                     jobs = [job for job in jobs if job.id in ids]
-        alone = len(jobs) == 1 or self._alone_is_better(jobs, running, view)
-        if not alone:
-            self._put_partner_second(jobs)
+        alone = len(jobs) == 1 or len(view.device.cores) == 1 or self._arrange(jobs, running, view)
         yield from self._carry_out(jobs, out, alone, running, view)
         waiting = [job.deadline_s - job.least_s for job in jobs if job.run is None]
         latest_s = min((at_s for at_s in waiting if at_s > now), default=inf)
@@ -155,13 +153,12 @@ class OnLanes(Policy):
         w = self._losses.of(model, jobs[1].request.model) if len(jobs) > 1 else 0.0
         return sum([job.narrow_s for job in jobs]) * (1.0 + w * (beside - 1)) / beside
 
-    def _alone_is_better(self, jobs: Sequence[Job], running: Sequence[Run], view: View) -> bool:
-        now, first, lanes = view.now, jobs[0], len(view.device.cores)
-        if lanes == 1:
-            return True
+    def _arrange(self, jobs: list[Job], running: Sequence[Run], view: View) -> bool:
+        """Whether the first is to run alone; if not, the best partner for it is put behind it."""
         gain = self._gain(jobs, view)
         if gain < LEAST_GAIN:
             return True
+        now, first, lanes = view.now, jobs[0], len(view.device.cores)
         free_s = free_from(running, view)
         at_s = min(free_s)
         busy = [
@@ -170,21 +167,24 @@ class OnLanes(Policy):
             for _ in run.cores
             if run.block_end_s > at_s
         ]
-        late_beside = self._outlook.side_by_side(jobs, lanes, at_s, busy, now)
-        if late_beside <= 0.0:
-            return False
-        begin_s = max(first.from_s, sorted(free_s)[first.lanes - 1])
-        late = self._outlook.lateness(begin_s + first.wide_s, first.deadline_s, now)
-        then_s = begin_s + (1.0 - late) * first.wide_s
-        beside_after = self._outlook.side_by_side(jobs[1:], lanes, then_s, (), now)
-        alone = late + min(beside_after, self._outlook.in_turn(jobs[1:], then_s, now))
-        return late_beside - alone > self._load.price() * gain * first.wide_s
-
-    def _put_partner_second(self, jobs: list[Job]) -> None:
-        """Move the best partner of the first behind it."""
-        position = 1 + best_partner(jobs[0], jobs[1 : 1 + CANDIDATES], self._losses, LEAST_GAIN)
-        if position > 1 and jobs[position].deadline_s < inf:
-            jobs.insert(1, jobs.pop(position))
+        price = self._load.price()
+        late = self._outlook.side_by_side(jobs, lanes, at_s, busy, now)
+        if late > 0.0:
+            begin_s = max(first.from_s, sorted(free_s)[first.lanes - 1])
+            late_first = self._outlook.lateness(begin_s + first.wide_s, first.deadline_s, now)
+            then_s = begin_s + (1.0 - late_first) * first.wide_s
+            beside_after = self._outlook.side_by_side(jobs[1:], lanes, then_s, (), now)
+            alone = late_first + min(beside_after, self._outlook.in_turn(jobs[1:], then_s, now))
+            if late - alone > price * gain * first.wide_s:
+                return True
+        position, less_w = best_partner(first, jobs[1 : 1 + CANDIDATES], self._losses, LEAST_GAIN)
+        if position:
+            partner = jobs[1 + position]
+            order = [first, partner, *jobs[1 : 1 + position], *jobs[2 + position :]]
+            saved_s = less_w * min(first.narrow_s, partner.narrow_s)
+            if self._outlook.side_by_side(order, lanes, at_s, busy, now) - late <= price * saved_s:
+                jobs[:] = order
+        return False
 
     def _carry_out(
         self, jobs: Sequence[Job], out: Sequence[Job], alone: bool, running: Sequence[Run], view: View

@@ -67,19 +67,20 @@ class PairLosses:
         return max(0.0, stretch - 1.0)
 
 
-def best_partner(first: Job, others: Sequence[Job], losses: PairLosses, worth: float) -> int:
-    """The position of the one that gets most done beside the first.
+def best_partner(first: Job, others: Sequence[Job], losses: PairLosses, worth: float) -> tuple[int, float]:
+    """The position of the one that gets most done beside the first, and by how much less it disturbs it than
+    the first of the others does.
 
-    The first of the others, unless the loss beside another is less by more than `worth`.
+    That one itself, and 0, unless the loss beside another is less by more than `worth`.
     """
     model = first.request.model
-    best, best_w = 0, losses.of(model, others[0].request.model)
-    asked_w = best_w - worth
+    next_w = best_w = losses.of(model, others[0].request.model)
+    best, asked_w = 0, next_w - worth
     for position, job in enumerate(others[1:], start=1):
         w = losses.of(model, job.request.model)
         if w < asked_w and w < best_w:
             best, best_w = position, w
-    return best
+    return best, next_w - best_w
 
 
 def partner_end(
