@@ -175,8 +175,8 @@ class LiveDriver:
             self._clock.post(Tick())
 
     def _step(self, posted: Sequence[Event]) -> None:
-        now = self._clock.now()
         events = self._turns.heard()
+        now = self._clock.now()  # afterwards: nothing that is applied may be later than now
         events += [event for event in posted if self._is_current(event)]
         if self._interrupts > self._interrupts_heeded:
             events += self._heed_interrupt()
