@@ -30,7 +30,7 @@ from headway.predict.overlap import HEADS, PAIR_VERSION, TreeOverlap, pair_vecto
 from headway.predict.pressures import lane_pressures
 from headway.predict.trees import Trees, complete_trees
 
-TREES, LEAVES, DEPTH, RATE = 40, 12, 4, 0.08
+TREES, LEAVES, DEPTH, RATE = 30, 12, 4, 0.1
 LEAST_RATIO = 0.1  # pairs that are less even say too little
 CLASSES = 8
 
@@ -111,7 +111,8 @@ def load(path: Path) -> Data:
     first, second = (np.array(side) for side in sides)
     losses = (np.array(together) - np.max(alone, axis=1)) / np.min(alone, axis=1)
     return Data(
-        *(Blocks(*table[:, :6].T, table[:, 6:]) for table in (first, second)),
+        Blocks(first),
+        Blocks(second),
         np.clip(losses, 0.0, MOST_LOSS),
         np.array(alone),
         np.array(together),

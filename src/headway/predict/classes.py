@@ -23,9 +23,9 @@ def class_vectors(blocks: Blocks) -> NDArray[np.float64]:
     """What classes are told apart by, a row for each block with columns as CLASS_FEATURES."""
     import numpy as np
 
-    return np.column_stack(
-        [blocks.compute, blocks.memory, blocks.occupancy, blocks.gap, np.log1p(blocks.cache)]
-    )
+    vectors = blocks.table[:, 1:6].copy()
+    vectors[:, -1] = np.log1p(vectors[:, -1])
+    return vectors
 
 
 def block_classes(blocks: Blocks) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headway.core.block import Segment
 
@@ -21,20 +21,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+_COLUMNS: Final = 9
+_SHORTEST_S: Final = 1e-12
+
+
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Blocks in the order they run, one entry each: seconds alone, and shares of what the device has.
+    """Blocks in the order they run, a row each: seconds alone; shares of compute, memory and occupancy; gap;
+    cache; and slow-downs beside the three probes. See `headway.core.block.Pressure`."""
 
-    See `headway.core.block.Pressure` for the shares. `slowdowns` has a row for each block.
-    """
-
-    seconds: Floats
-    compute: Floats
-    memory: Floats
-    occupancy: Floats
-    gap: Floats
-    cache: Floats
-    slowdowns: Floats
+    table: Floats
 
     @classmethod
     def of(cls, segments: Sequence[Segment]) -> Blocks:
@@ -47,38 +43,34 @@ class Blocks:
             else (part.compute_s, *part.pressure[3:8], *part.pressure.slowdowns)
             for part in segments
         ]
-        table = np.array(rows, dtype=float).reshape(len(rows), 9)
-        seconds, compute, memory, occupancy, gap, cache = table[:, :6].T
-        return cls(seconds, compute, memory, occupancy, gap, cache, table[:, 6:])
+        return cls(np.array(rows, dtype=float).reshape(len(rows), _COLUMNS))
 
     def __len__(self) -> int:
-        return len(self.seconds)
+        return len(self.table)
+
+    @property
+    def seconds(self) -> Floats:
+        """Seconds alone of each block."""
+        return self.table[:, 0]
 
     def at(self, positions: NDArray[np.intp]) -> Blocks:
         """Those at the given positions."""
-        return Blocks(
-            self.seconds[positions],
-            self.compute[positions],
-            self.memory[positions],
-            self.occupancy[positions],
-            self.gap[positions],
-            self.cache[positions],
-            self.slowdowns[positions],
-        )
+        return Blocks(self.table[positions])
 
 
 def fluid_losses(first: Blocks, second: Blocks) -> Floats:
     """The overlap losses w of single blocks, in [0, 1]; `first` and `second` pair up row by row."""
     import numpy as np
 
-    one_s, other_s = first.seconds, second.seconds
-    one_stretch, other_stretch = _stretches(_phi(first, second), first.gap, second.gap)
+    one, other = first.table, second.table
+    wanted = one[:, 1:4] + other[:, 1:4]
+    over = np.maximum(wanted.max(axis=1) - 1.0, 0.0)  # phi - 1
+    one_s, other_s = one[:, 0], other[:, 0]
+    one_stretch, other_stretch = 1.0 + (1.0 - one[:, 4]) * over, 1.0 + (1.0 - other[:, 4]) * over
     together_s = np.minimum(one_s * one_stretch, other_s * other_stretch)
     left_s = np.maximum(one_s - together_s / one_stretch, other_s - together_s / other_stretch)
-    shorter_s = np.minimum(one_s, other_s)
     lost_s = together_s + np.maximum(left_s, 0.0) - np.maximum(one_s, other_s)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        losses: Floats = np.where(shorter_s > 0.0, np.maximum(lost_s, 0.0) / shorter_s, 0.0)
+    losses: Floats = np.maximum(lost_s, 0.0) / np.maximum(np.minimum(one_s, other_s), _SHORTEST_S)
     return losses
 
 
@@ -98,11 +90,9 @@ def fluid_times(candidates: Sequence[Blocks], beside: Blocks) -> tuple[Floats, F
     count, longest = len(candidates), max(len(each) for each in candidates)
     own = np.zeros((5, count, longest + 1))  # one more, which takes no time, for those that have ended
     for row, each in enumerate(candidates):
-        for part, name in enumerate(_WALKED):
-            own[part, row, : len(each)] = getattr(each, name)
+        own[:, row, : len(each)] = each.table[:, :5].T
     other = np.zeros((5, len(beside) + 1))
-    for part, name in enumerate(_WALKED):
-        other[part, : len(beside)] = getattr(beside, name)
+    other[:, : len(beside)] = beside.table[:, :5].T
     lengths = np.array([len(each) for each in candidates])
     rows = np.arange(count)
     at: NDArray[np.intp] = np.zeros(count, dtype=np.intp)
@@ -134,23 +124,6 @@ def fluid_times(candidates: Sequence[Blocks], beside: Blocks) -> tuple[Floats, F
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = np.where(shorter_s > 0.0, lost_s / shorter_s, 0.0)
     return elapsed_s, losses
-
-
-_WALKED = ("seconds", "compute", "memory", "occupancy", "gap")
-
-
-def _phi(first: Blocks, second: Blocks) -> Floats:
-    import numpy as np
-
-    phi: Floats = np.maximum.reduce(
-        [
-            np.ones(np.broadcast_shapes(first.seconds.shape, second.seconds.shape)),
-            first.compute + second.compute,
-            first.memory + second.memory,
-            first.occupancy + second.occupancy,
-        ]
-    )
-    return phi
 
 
 def _stretches(phi: Floats, gap: Floats, other_gap: Floats) -> tuple[Floats, Floats]:

@@ -39,6 +39,7 @@ PAIR_NAMES: Final = (
 SPREAD: Final = 0.15
 """What the fluid base is believed to be wrong by, as a standard deviation of w, where nothing was trained."""
 
+_SHORTEST_S: Final = 1e-9
 _ABOVE: Final = (0.0, 1.2816, 2.3263)  # of the normal distribution at HEADS
 
 
@@ -103,8 +104,10 @@ class TreeOverlap:
         vectors = pair_vectors(first, second)
         heads = self._trees.predict(vectors)
         if self._adds:
-            heads = heads + vectors[:, 0]
-        return np.clip(np.sort(heads, axis=0), 0.0, MOST_LOSS)
+            heads += vectors[:, 0]
+        heads.sort(axis=0)
+        bounded: Floats = np.minimum(np.maximum(heads, 0.0), MOST_LOSS)
+        return bounded
 
     def losses(self, first: Sequence[Segment], second: Sequence[Segment]) -> Floats:
         """See `OverlapModel.losses`. Heads that cross are sorted (Chernozhukov et al., Econometrica 2010)."""
@@ -133,20 +136,19 @@ def pair_vectors(first: Blocks, second: Blocks) -> Floats:
     """Vectors of pairs, one a row with columns as PAIR_NAMES: the same for (a, b) and (b, a)."""
     import numpy as np
 
-    one, other = _columns(first), _columns(second)
-    log_one, log_other = (np.log(np.maximum(each.seconds, 1e-9)) for each in (first, second))
-    shorter, longer = np.minimum(log_one, log_other), np.maximum(log_one, log_other)
-    return np.column_stack(
-        [
-            fluid_losses(first, second),
-            one + other,
-            np.abs(one - other),
-            one * other,
-            np.exp(shorter - longer),
-            shorter,
-            longer,
-        ]
-    )
+    one, other = first.table, second.table
+    wide = one.shape[1] - 1
+    vectors = np.empty((len(one), len(PAIR_NAMES)))
+    vectors[:, 0] = fluid_losses(first, second)
+    vectors[:, 1 : 1 + wide] = (one + other)[:, 1:]
+    vectors[:, 1 + wide : 1 + 2 * wide] = np.abs(one - other)[:, 1:]
+    vectors[:, 1 + 2 * wide : 1 + 3 * wide] = (one * other)[:, 1:]
+    shorter = np.maximum(np.minimum(one[:, 0], other[:, 0]), _SHORTEST_S)
+    longer = np.maximum(np.maximum(one[:, 0], other[:, 0]), _SHORTEST_S)
+    vectors[:, -3] = shorter / longer
+    vectors[:, -2] = np.log(shorter)
+    vectors[:, -1] = np.log(longer)
+    return vectors
 
 
 @lru_cache(maxsize=4)
@@ -175,14 +177,6 @@ def overlap_from(arrays: Mapping[str, NDArray[Any]], where: str) -> TreeOverlap:
         return TreeOverlap(Trees.from_arrays(arrays), adds=bool(arrays["adds"]))
     except (KeyError, ValueError) as error:
         raise HeadwayError(f"{where}: no trees of an overlap predictor ({error})") from None
-
-
-def _columns(blocks: Blocks) -> Floats:
-    import numpy as np
-
-    return np.column_stack(
-        [blocks.compute, blocks.memory, blocks.occupancy, blocks.gap, blocks.cache, blocks.slowdowns]
-    )
 
 
 def _crossed(first: Sequence[Segment], second: Sequence[Segment]) -> tuple[Blocks, Blocks]:
