@@ -18,7 +18,7 @@ from headway.models.graph import Layer, LayerKind, LoopDims
 from headway.models.node_order import bodies_of, node_label
 from headway.models.onnx_reader import load_model
 from headway.models.operator_class import OperatorClass
-from headway.models.operators import Node, Work, attribute_values, formula_of
+from headway.models.operators import NCHWC, Node, Work, attribute_values, formula_of
 from headway.models.prepared import PreparedModel
 from headway.models.tensors import Tensor, UnknownShapeError
 
@@ -59,7 +59,7 @@ class NodeWork:
     `weight_bytes` constants. `m`, `n`, `k` are those of its matrix product (of one group, im2col rows for a
     convolution), `repeats` how many such products there are: batch times groups. `steps` is the length of
     the sequence that a recurrent operator goes through one by one, `window` the area of a filter. `view`
-    says that nothing is moved.
+    says that nothing is moved, `blocked` that it works in the layout of channels in blocks.
     """
 
     kind: OperatorClass
@@ -77,6 +77,7 @@ class NodeWork:
     steps: int = 1
     window: int = 1
     view: bool = False
+    blocked: bool = False
 
     @property
     def flops(self) -> int:
@@ -178,6 +179,7 @@ def _node_work(
         steps=_steps(node) if kind is OperatorClass.RECURRENT else 1,
         window=dims.FY * dims.FX,
         view=node.op in VIEWS and not node.domain,
+        blocked=node.domain == NCHWC,
     )
 
 

@@ -25,15 +25,15 @@ LATENCY_FEATURES: Final = (
     "log_vector_ops_each",
     "log_read_over_written",
     "log_model_weight_bytes",
+    "blocked",
 )
-"""Columns of `node_table`. All are log(1 + size), so that a size of 0 has a place too."""
+"""Columns of `node_table`: log(1 + size), so that a size of 0 has a place too, and one of 0 or 1."""
 
 
 def node_table(works: Sequence[NodeWork]) -> NDArray[np.float64]:
     """Features of all nodes of one model, one a row.
 
-    The last is what the whole model's weights weigh: it decides from which cache they come when the model
-    runs again.
+    The weights of the whole model decide from which cache they come when the model runs again.
     """
     import numpy as np
 
@@ -54,12 +54,14 @@ def node_table(works: Sequence[NodeWork]) -> NDArray[np.float64]:
                 work.vector_ops / max(1, work.output_elements),
                 work.read_bytes / max(1, work.written_bytes),
                 total,
+                0.0,
             )
             for work in works
         ],
         dtype=float,
     ).reshape(len(works), len(LATENCY_FEATURES))
     logs: NDArray[np.float64] = np.log1p(raw)
+    logs[:, LATENCY_FEATURES.index("blocked")] = [work.blocked for work in works]
     return logs
 
 

@@ -36,6 +36,9 @@ _OPERATOR_SHRINKAGE: Final = 10.0
 _LEAST_S: Final = 0.5e-6
 _REWEIGHTINGS: Final = 30
 _SMALL_ERROR: Final = 0.02
+_ROBUST_ROUNDS: Final = 4
+_LARGE_ERROR: Final = 0.15
+_USUAL: Final = (3.0, 4.0)  # ridge and radius for operators of classes that were hardly met
 _SHORTEST_NETWORK_S: Final = 100e-6  # of those that the interval is taken from; blocks are no shorter
 
 
@@ -92,7 +95,7 @@ def _fit_width(samples: Sequence[NetworkSample]) -> WidthLatency:
         classes={},
     )
     kernels = _kernels(samples, draft)
-    chosen = {"": _choose(kernels, np.ones(len(kernels.seconds), dtype=bool))}
+    chosen = {"": _USUAL}
     for kind in sorted(set(kernels.kinds.tolist())):
         members = kernels.kinds == kind
         if members.sum() >= _FEWEST_KERNELS:
@@ -242,7 +245,7 @@ def _classes(kernels: _Kernels, chosen: dict[str, tuple[float, float]], inside: 
 
 
 def _learn(kernels: _Kernels, members: Any, ridge: float, radius: float) -> Efficiency:
-    """Weighted ridge regression of log(time / roofline); then what single operators differ by, shrunk."""
+    """Robust ridge regression of log(time / roofline); then what single operators differ by, shrunk."""
     import numpy as np
 
     places = np.flatnonzero(members)
@@ -255,12 +258,16 @@ def _learn(kernels: _Kernels, members: Any, ridge: float, radius: float) -> Effi
     weights = _weights(kernels.seconds[places])
     penalty = np.full(columns.shape[1], ridge)
     penalty[0] = 1e-6
-    weighted = columns * weights[:, None]
-    solution = np.linalg.solve(columns.T @ weighted + np.diag(penalty), weighted.T @ wanted)
-    left = wanted - columns @ solution
+    # Runs that met other work are far too long: errors count by their size, not by its square.
+    robust = weights
+    for _ in range(_ROBUST_ROUNDS):
+        weighted = columns * robust[:, None]
+        solution = np.linalg.solve(columns.T @ weighted + np.diag(penalty), weighted.T @ wanted)
+        left = wanted - columns @ solution
+        robust = weights * np.minimum(1.0, _LARGE_ERROR / np.maximum(np.abs(left), 1e-9))
     names, code = np.unique(kernels.names[places], return_inverse=True)
-    sums = np.bincount(code, weights * left)
-    counts = np.bincount(code, weights)
+    sums = np.bincount(code, robust * left)
+    counts = np.bincount(code, robust)
     offsets = dict(zip(names.tolist(), (sums / (counts + _OPERATOR_SHRINKAGE)).tolist(), strict=True))
     return Efficiency(
         tuple(mean.tolist()),
