@@ -18,8 +18,9 @@ from typing import Any
 
 from headway.config.hardware import load_hardware
 from headway.core.hierarchy import Hierarchy, Memory, Move, Port
+from headway.cost.mapped import MappedLayer
 from headway.cost.nest import Nest
-from headway.cost.search import MappedLayer, map_layer
+from headway.cost.search import map_layer
 
 FACTS = Path(__file__).parents[1] / "tests" / "cost" / "facts" / "zigzag.json"
 MAC_PJ = 0.04

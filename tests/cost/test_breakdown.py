@@ -114,7 +114,7 @@ def test_overlap_as_the_peer_counts_it_waits_for_the_first_tile():
     machine = load_hardware("zigzag-tpu-like")
     own, copied = (layer_terms(graph, machine, overlap)[2][0] for overlap in ("physical", "zigzag"))
     assert copied.compute_cycles == own.compute_cycles
-    assert copied.onload_cycles > 100 * own.onload_cycles
+    assert copied.onload_cycles > 10 * own.onload_cycles
 
 
 @pytest.mark.parametrize("preset", ["zigzag-tpu-like", "stream-hetero4"])

@@ -10,7 +10,8 @@ import pytest
 from headway.core.block import Mode
 from headway.cost import build_table
 from headway.cost.layer import layer_traffic
-from headway.cost.shapes import held, shapes_of, streamed
+from headway.cost.operands import held, streamed
+from headway.cost.shapes import shapes_of
 from headway.models.graph import Graph, Operand
 
 

@@ -15,9 +15,10 @@ from headway.cost.contention import MaxMinFair, OverlapLoss, PairOverlap, Propor
 from headway.cost.dataflow import conv_gemm, systolic_cycles
 from headway.cost.fused import input_buffer_rows
 from headway.cost.lanes import LaneTable
+from headway.cost.mapped import MappedLayer
 from headway.cost.nest import Nest
 from headway.cost.schedule import fused_chain
-from headway.cost.search import MappedLayer, map_layer
+from headway.cost.search import map_layer, mapping_front
 from headway.cost.split import split_dram_bits
 from headway.cost.table import Table, build_table
 
@@ -41,6 +42,7 @@ __all__ = [
     "fused_chain",
     "input_buffer_rows",
     "map_layer",
+    "mapping_front",
     "serial_chain",
     "split_dram_bits",
     "systolic_cycles",

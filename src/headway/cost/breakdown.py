@@ -16,11 +16,12 @@ import numpy as np
 from headway.core.device import Core, Device
 from headway.core.errors import HeadwayError
 from headway.core.hierarchy import Hierarchy, main_memory
+from headway.cost.mapped import MappedLayer
 from headway.cost.mapping import Overlap
 from headway.cost.model import Model
 from headway.cost.nest import AT, DIMS, Nest
 from headway.cost.oncore import unbounded
-from headway.cost.search import MappedLayer, map_layer
+from headway.cost.search import map_layer
 from headway.cost.serial import serial_runs
 from headway.cost.shapes import Floats
 from headway.models.graph import Graph

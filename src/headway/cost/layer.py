@@ -8,10 +8,10 @@ import numpy as np
 
 from headway.core.device import Core, Device
 from headway.cost.nest import AT, DIMS, touched
-from headway.cost.shapes import Bools, Floats, Shapes, streamed
+from headway.cost.operands import streamed
+from headway.cost.rooms import ACCUMULATOR_BYTES, Rooms, streamed_weights
+from headway.cost.shapes import Bools, Floats, Shapes
 from headway.models.graph import Graph
-
-_ACCUMULATOR_BYTES = 4  # partial sums are wider than operands (int32, float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def layer_traffic(shapes: Shapes, core: Core, operand_bytes: float) -> Traffic:
         np.minimum(shapes.main_rows, shapes.kernel + shapes.stride) * shapes.main_row_bytes / memory_products
     )
     band = window + 2 * (shapes.output_row_bytes / memory_products + shapes.side_row_bytes)
-    weight_tile = _streamed_weights(shapes, core, rooms, held, operand_bytes)
+    weight_tile = streamed_weights(shapes, core, rooms, held, operand_bytes)
     flight = np.minimum(band, capacity / 4)
     block = ((capacity - flight) if rooms.shared else rooms.weights) / blocks_in_sram
 
@@ -99,62 +99,9 @@ def _touched_along(shapes: Shapes, out: str, tap: str) -> Floats:
     return share
 
 
-@dataclass(frozen=True, slots=True)
-class Rooms:
-    """Bytes for weights and for all else: one room for both (`shared`), or one each.
-
-    `weights` has an entry per layer: in registers of the units there is no more room than in the units that
-    a layer keeps busy. Weights that lie in SRAM are `pooled`, whether they share it or not. `maps` is where
-    inputs lie, and what leaves too is taken to; only sums that stay have the room of the outputs.
-    """
-
-    weights: Floats
-    maps: float
-    sums: float
-    shared: bool
-    pooled: bool
-
-    @classmethod
-    def of(cls, shapes: Shapes, core: Core) -> Rooms:
-        """The topmost memories of a core: systolic arrays have one for everything."""
-        hierarchy = core.hierarchy
-        if hierarchy is None:
-            sram = float(core.sram_bytes)
-            return cls(np.full(len(shapes), sram), sram, sram, True, True)
-        tops = {name: levels[-1] for name, levels in hierarchy.levels.items()}
-        maps, sums, top = (hierarchy.memories[tops[name]] for name in "IOW")
-        if tops["W"] == tops["I"]:
-            return cls(np.full(len(shapes), maps.bits / 8), maps.bits / 8, sums.bits / 8, True, True)
-        if tops["W"] == tops["O"]:
-            half = top.bits / 16
-            return cls(np.full(len(shapes), half), maps.bits / 8, half, False, True)
-        apart = [axis for axis in range(len(hierarchy.axes)) if axis not in top.axes]
-        instances = np.ones(len(shapes))
-        for name, factor in (loop for axis in apart for loop in hierarchy.axes[axis]):
-            instances = instances * np.minimum(factor, shapes.nest[:, AT[name]])
-        return cls(instances * top.bits / 8, maps.bits / 8, sums.bits / 8, False, not apart)
-
-
-def _streamed_weights(shapes: Shapes, core: Core, rooms: Rooms, held: Floats, operand_bytes: float) -> Floats:
-    """Bytes that weights take from the room of inputs, to stream past inputs that stay there.
-
-    Either two blocks of as many columns as the array has, with all of K, or two array tiles and the partial
-    sums of those columns; never more than all the weights. An array that is described by its memories may
-    use one unit of each row and column: more units never take more room. Where weights have a room of their
-    own only partial sums are in the way, and those only if not even a column of weights fits there twice.
-    """
-    rows, columns = (core.rows, core.columns) if core.hierarchy is None else (1, 1)
-    tall = 2.0 * shapes.K * columns * operand_bytes
-    sums = 1.0 * _ACCUMULATOR_BYTES * shapes.M * columns
-    if not rooms.shared:
-        return np.where(tall <= rooms.weights, 0.0, sums)
-    least: Floats = np.minimum(held, np.minimum(tall, 2.0 * rows * operand_bytes * columns + sums))
-    return least
-
-
 def _output_blocks(shapes: Shapes, held: Floats, main: Floats, room: float) -> Floats:
     """Bytes read per product when Mt x Nt partial sums stay: inputs N/Nt times, weights M/Mt times."""
-    sums = max(1.0, room / _ACCUMULATOR_BYTES)
+    sums = max(1.0, room / ACCUMULATOR_BYTES)
     balance = (main * shapes.N) / np.maximum(held * shapes.M, 1.0)
     columns = np.clip(np.floor(np.sqrt(sums * balance)), 1.0, shapes.N)
     rows = np.clip(np.floor(sums / columns), 1.0, shapes.M)
@@ -280,7 +227,7 @@ def _kept(
 ) -> tuple[Floats, Floats]:
     """DRAM bytes saved if the previous output is in SRAM, and the SRAM need then. Infeasible: 0 saved."""
     rooms = Rooms.of(shapes, core)
-    weight_tile = _streamed_weights(shapes, core, rooms, shapes.held, operand_bytes)
+    weight_tile = streamed_weights(shapes, core, rooms, shapes.held, operand_bytes)
     weights = np.where(shapes.recurrent | (shapes.macs == 0), shapes.held, weight_tile)
     need_main = previous.bytes + weights + 2 * (shapes.output_row_bytes + shapes.side_row_bytes)
     need = np.where(previous.is_main, need_main, previous.bytes + traffic.sram)

@@ -174,11 +174,8 @@ def batch_of(
     operands: tuple[str, ...] = OPERANDS,
 ) -> Batch:
     """Rows for several nests; orders and sizes of each are [row, position]. The cuts are still to come."""
-    width = max(order.shape[1] for order in orders)
     counts = [len(order) for order in orders]
-    loops = np.concatenate([_widened(order, width, 0) for order in orders])
-    lengths = np.concatenate([_widened(size, width, 1) for size in sizes])
-
+    loops, lengths = joined(list(zip(orders, sizes, strict=True)))
     alike = all(nest == nests[0] for nest in nests) and all(each == spreads[0] for each in spreads)
 
     def rows(values: Sequence[object]) -> Floats:
@@ -187,8 +184,8 @@ def batch_of(
         return np.repeat(np.array(values, dtype=np.float64), counts, axis=0)
 
     return Batch(
-        loops=loops.astype(np.int64),
-        sizes=lengths.astype(np.float64),
+        loops=loops,
+        sizes=lengths,
         exact=rows([each.exact for each in spreads]),
         whole=rows([each.whole for each in spreads]),
         strides=rows([(n.stride_y, n.stride_x, n.dilation_y, n.dilation_x) for n in nests]),
@@ -198,6 +195,14 @@ def batch_of(
         operands=operands,
         cuts={},
     )
+
+
+def joined(orders: Sequence[tuple[Longs, Floats]]) -> tuple[Longs, Floats]:
+    """Dims and sizes of loops [row, position] of several groups of orders, as long as the longest."""
+    width = max(order.shape[1] for order, _ in orders)
+    loops = np.concatenate([_widened(order, width, 0) for order, _ in orders])
+    sizes = np.concatenate([_widened(size, width, 1) for _, size in orders])
+    return loops.astype(np.int64), sizes.astype(np.float64)
 
 
 def _widened(values: Any, width: int, fill: int) -> Any:

@@ -12,7 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from headway.cost.layer import touched_share
-from headway.cost.shapes import Bools, Floats, Longs, Shapes, held, streamed
+from headway.cost.operands import held, streamed
+from headway.cost.shapes import Bools, Floats, Longs, Shapes
 from headway.models.graph import Graph
 
 MAX_LENGTH = 8  # layers in a fused range (Lucas's n <= 8, accelerators.md section 5.2)

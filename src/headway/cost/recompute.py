@@ -9,8 +9,8 @@ import numpy as np
 from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.layer import shared_s
 from headway.cost.model import Model
+from headway.cost.operands import streamed
 from headway.cost.ranges import MAX_LENGTH
-from headway.cost.shapes import streamed
 
 
 @dataclass(frozen=True, slots=True)

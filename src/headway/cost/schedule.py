@@ -7,10 +7,9 @@ given the cycles per tile. Units: cycles of one common clock, and bits.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from headway.cost.chain import (
     OUTSIDE,
@@ -25,6 +24,7 @@ from headway.cost.chain import (
     window_rows,
 )
 from headway.cost.dataflow import ceil_div
+from headway.cost.routes import Bus, Routes, first_gap
 
 
 def fused_chain(
@@ -84,62 +84,10 @@ def fused_chain(
         cores=tuple(cores),
         dram=dram_bits_per_cycle,
         link=link_bits_per_cycle,
-        routes=_Routes(connections),
+        routes=Routes(connections),
         stream=convention == "stream",
     )
     return schedule.run()
-
-
-class _Bus:
-    """A resource that does one transfer at a time: reserved stretches, in order."""
-
-    def __init__(self) -> None:
-        self.busy: list[tuple[int, int]] = []
-
-
-def _first_gap(buses: Sequence[_Bus], earliest: int, duration: int) -> int:
-    """The earliest start, not before `earliest`, at which all the buses are free for so long; reserves it."""
-    taken = sorted(stretch for bus in buses for stretch in bus.busy)
-    start = earliest
-    for begin, end in taken:
-        if begin >= start + duration:
-            break
-        start = max(start, end)
-    for bus in buses:
-        bus.busy.append((start, start + duration))
-    return start
-
-
-class _Routes:
-    """The links between cores, one per direction, and shortest ways over them."""
-
-    def __init__(self, connections: Sequence[tuple[int, int]] | None) -> None:
-        self._links: dict[tuple[int, int], _Bus] = {}
-        self._neighbours: dict[int, list[int]] | None = None
-        if connections is not None:
-            self._neighbours = {}
-            for a, b in connections:
-                self._neighbours.setdefault(a, []).append(b)
-                self._neighbours.setdefault(b, []).append(a)
-
-    def between(self, sender: int, receiver: int) -> list[_Bus]:
-        """The links of the first shortest way."""
-        way = [sender, receiver] if self._neighbours is None else self._shortest(sender, receiver)
-        return [self._links.setdefault(hop, _Bus()) for hop in pairwise(way)]
-
-    def _shortest(self, sender: int, receiver: int) -> list[int]:
-        assert self._neighbours is not None
-        ways = deque([[sender]])
-        seen = {sender}
-        while ways:
-            way = ways.popleft()
-            if way[-1] == receiver:
-                return way
-            for core in self._neighbours.get(way[-1], []):
-                if core not in seen:
-                    seen.add(core)
-                    ways.append([*way, core])
-        raise ValueError(f"no connection leads from core {sender} to core {receiver}")
 
 
 @dataclass(slots=True)
@@ -153,9 +101,9 @@ class _Schedule:
     cores: tuple[int, ...]
     dram: int
     link: int
-    routes: _Routes
+    routes: Routes
     stream: bool
-    bus: _Bus = field(default_factory=_Bus)
+    bus: Bus = field(default_factory=Bus)
     free: dict[int, int] = field(default_factory=dict)  # core -> when it is idle
     done: dict[tuple[int, int], Tile] = field(default_factory=dict)
     there: dict[tuple[str, int, int], int] = field(default_factory=dict)  # tensor, tile, core: since when
@@ -277,7 +225,7 @@ class _Schedule:
         key = (name, part, core)
         if key not in self.there:
             duration = ceil_div(bits, self.dram)
-            self.there[key] = _first_gap([self.bus], max(0, earliest), duration) + duration
+            self.there[key] = first_gap([self.bus], max(0, earliest), duration) + duration
             add_bits(self.read, name.split(" ")[0], bits)
         return self.there[key]
 
@@ -291,13 +239,13 @@ class _Schedule:
             bits = self._tile_bits(*key)
             duration = ceil_div(bits, self.link)
             route = self.routes.between(made.core, core)
-            self.there[place] = _first_gap(route, max(made.end, earliest), duration) + duration
+            self.there[place] = first_gap(route, max(made.end, earliest), duration) + duration
             self.link_bits += bits
         return self.there[place]
 
     def _write_back(self, index: int, tile: int) -> None:
         bits = self._tile_bits(index, tile)
         duration = ceil_div(bits, self.dram)
-        end = _first_gap([self.bus], self.done[index, tile].end, duration) + duration
+        end = first_gap([self.bus], self.done[index, tile].end, duration) + duration
         self.last_transfer = max(self.last_transfer, end)
         add_bits(self.write, f"T{index + 1}", bits)

@@ -14,6 +14,7 @@ from headway.cost.arrays import Longs as Longs
 from headway.cost.dataflow import array_accesses, ceil_div, systolic_steps
 from headway.cost.nest import AT
 from headway.cost.oncore import nest_row, oncore_costs
+from headway.cost.operands import main_rows, operand_bytes
 from headway.models.graph import Graph, Layer, LayerKind
 
 _GEMM_KINDS = (LayerKind.CONV, LayerKind.MATMUL, LayerKind.RECURRENT)
@@ -203,7 +204,7 @@ def shapes_of(graph: Graph, operand_bits: int = 8) -> Shapes:
     M, N, K, products = (np.array(column, dtype=np.int64) for column in zip(*nests, strict=True))
     macs = np.array([layer.macs for layer in layers], dtype=np.float64)
     has_nest = np.array([layer.kind in _GEMM_KINDS for layer in layers])
-    operands = [_operand_bytes(layer) for layer in layers]
+    operands = [operand_bytes(layer) for layer in layers]
     held, main, side = (np.array(column, dtype=np.float64) for column in zip(*operands, strict=True))
     nest_macs = M.astype(np.float64) * N * K * products
     return Shapes(
@@ -222,7 +223,7 @@ def shapes_of(graph: Graph, operand_bits: int = 8) -> Shapes:
         side=side,
         output=np.array([layer.output_bytes for layer in layers], dtype=np.float64),
         rows=np.array([max(1, layer.output_rows) for layer in layers], dtype=np.int64),
-        main_rows=np.array([_main_rows(layer) for layer in layers], dtype=np.int64),
+        main_rows=np.array([main_rows(layer) for layer in layers], dtype=np.int64),
         kernel=np.array([max(1, layer.row_kernel) for layer in layers], dtype=np.float64),
         stride=np.array([layer.row_stride for layer in layers], dtype=np.float64),
         pad=np.array([layer.row_pad for layer in layers], dtype=np.float64),
@@ -283,56 +284,3 @@ def _loops(layer: Layer) -> tuple[dict[str, int], tuple[int, int, int, int], tup
     if layer.kind is LayerKind.RECURRENT:
         return {"K": n, "C": k}, (1, 1, 1, 1), None
     return {"G": products, "K": n, "C": k, "OY": m}, (1, 1, 1, 1), None
-
-
-def streamed(layer: Layer) -> tuple[int, ...]:
-    """Positions of the operands that a layer reads through its row window, as one map.
-
-    The first, and those that lie beside it with as many rows: the parts of a concatenation. Not what folded
-    followers read, whose rows go with the output's, nor what stays in a product of two activations, all
-    rows of which are needed for one of the output.
-    """
-    window = [position for position, operand in enumerate(layer.operands) if not operand.at_output]
-    if not window:
-        return ()
-    first = layer.operands[window[0]]
-    alone = layer.kind is LayerKind.RECURRENT or (layer.weight_is_activation and not first.row_wise)
-    return tuple(
-        position
-        for position in window
-        if position == window[0]
-        or (
-            not alone
-            and layer.operands[position].rows == first.rows
-            and (layer.operands[position].row_wise or not layer.weight_is_activation)
-        )
-    )
-
-
-def held(layer: Layer) -> tuple[int, ...]:
-    """Positions of the activations that stay while the other factor of a product streams."""
-    if not layer.weight_is_activation:
-        return ()
-    stream = streamed(layer)
-    return tuple(
-        position
-        for position, operand in enumerate(layer.operands)
-        if not operand.at_output and position not in stream
-    )
-
-
-def _main_rows(layer: Layer) -> int:
-    positions = streamed(layer)
-    return max(1, layer.operands[positions[0]].rows) if positions else 1
-
-
-def _operand_bytes(layer: Layer) -> tuple[float, float, float]:
-    """Bytes held, streamed and at the side; a tensor that is read twice counts once."""
-    main = {layer.operands[position].tensor: layer.operands[position].bytes for position in streamed(layer)}
-    stay = {layer.operands[position].tensor: layer.operands[position].bytes for position in held(layer)}
-    side = {operand.tensor: operand.bytes for operand in layer.operands}
-    for tensor in main:
-        stay.pop(tensor, None)
-    for tensor in (*main, *stay):
-        side.pop(tensor, None)
-    return layer.weight_bytes + sum(stay.values()), sum(main.values()), sum(side.values())
