@@ -67,10 +67,10 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-def run_program(client: Client, program: str, http_port: int, grpc_port: int) -> str:
-    """Run one of client_programs against a server; returns what it printed."""
+def run_program(client: Client, program: str, *arguments: object) -> str:
+    """Run one of client_programs, most of which take a server's ports; returns what it printed."""
     path = Path(__file__).parent / "client_programs" / program
-    return _run([environment(client) / "bin" / "python", path, str(http_port), str(grpc_port)], {})
+    return _run([environment(client) / "bin" / "python", path, *map(str, arguments)], {})
 
 
 def run_perf_analyzer(*arguments: str) -> str:

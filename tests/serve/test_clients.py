@@ -10,6 +10,7 @@ from clients import KSERVE, TRITON, run_perf_analyzer, run_program
 from fake_service import FakeService
 
 from headway.serve.frontends import serve_frontends
+from headway.serve.protocol import inference_pb2
 
 
 def free_port():
@@ -29,6 +30,11 @@ def ports():
 @pytest.mark.slow
 def test_tritonclient(ports):
     assert run_program(TRITON, "triton.py", *ports).endswith("done\n")
+
+
+@pytest.mark.slow
+def test_our_messages_are_those_of_tritonclient_and_live_beside_them():
+    assert run_program(TRITON, "triton_messages.py", inference_pb2.__file__).endswith("done\n")
 
 
 @pytest.mark.slow
