@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp, log
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -135,8 +136,8 @@ def test_the_ratio_of_a_run_by_hand():
     then, but of its 4 only 4 - 1 - 2 were left for that, since it was alone for 3."""
     solos, overlaps = [], []
     watch = Watch(
-        lambda *pair: 0.5,
-        lambda model, lanes, block: 2 * MS,
+        lambda model, lanes: SimpleNamespace(model=model, lanes=lanes, block_s=[2 * MS, 2 * MS]),
+        lambda one, other: [[0.5, 0.5], [0.5, 0.5]],
         lambda model, first: 0.0,
         lambda *told: solos.append(told),
         lambda *told: overlaps.append(told),

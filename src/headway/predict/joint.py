@@ -38,7 +38,7 @@ def joint_ends(parts: Sequence[Part], losses: Sequence[Sequence[Losses | None]])
     if len(parts) == 2:
         table = losses[0][1]
         assert table is not None
-        return _two_ends(parts[0], parts[1], table)
+        return two_ends(parts[0], parts[1], table)
     ends = [0.0] * len(parts)
     fixed = [part.fixed_s for part in parts]
     at = [part.first for part in parts]
@@ -78,8 +78,8 @@ def joint_ends(parts: Sequence[Part], losses: Sequence[Sequence[Losses | None]])
     return ends
 
 
-def _two_ends(one: Part, other: Part, losses: Losses) -> list[float]:
-    """The same for two, which is nearly always asked for."""
+def two_ends(one: Part, other: Part, losses: Losses) -> list[float]:
+    """`joint_ends` of two, which is nearly always asked for."""
     fixed, at, left, end, times = one
     other_fixed, other_at, other_left, other_end, other_times = other
     now = 0.0

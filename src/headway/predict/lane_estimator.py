@@ -15,7 +15,7 @@ from headway.cost.contention import PairOverlap
 from headway.cost.lanes import LaneTable
 from headway.predict.analytic import AnalyticEstimator
 from headway.predict.calibration import Calibration
-from headway.predict.joint import Losses, Part, joint_ends
+from headway.predict.joint import Losses, Part, joint_ends, two_ends
 from headway.predict.lane_models import Known, LaneModels
 from headway.predict.overlap import OverlapModel
 from headway.predict.tiers import Tier
@@ -69,8 +69,8 @@ class LaneEstimator(AnalyticEstimator):
         self._models = LaneModels(tables, overlap)
         self.calibration = Calibration(self._models.classes_of, self._models.blocks_of, profiled)
         self._watch = Watch(
-            self._models.loss,
-            self._alone_s,
+            self._models.known,
+            lambda one, other: self._models.losses(one, other)[0],
             self._models.fixed_s,
             self._learn_solo,
             self._learn_overlap,
@@ -86,9 +86,6 @@ class LaneEstimator(AnalyticEstimator):
         if self._learns:
             self._watch.observe(row)
 
-    def _alone_s(self, model: str, lanes: int, block: int) -> float:
-        return self._models.known(model, lanes).block_s[block]
-
     def _learn_solo(self, model: str, lanes: int, first: int, end: int, ratio: float) -> None:
         self.calibration.ran_alone(model, first, end, ratio)
 
@@ -97,7 +94,8 @@ class LaneEstimator(AnalyticEstimator):
     ) -> None:
         other, other_lanes, block = partner
         own_class = self._models.known(model, lanes).class_of(first, end)
-        other_class = self._models.known(other, other_lanes).classes[block]
+        there = self._models.known(other, other_lanes)
+        other_class = there.classes[min(block, len(there.classes) - 1)]
         self.calibration.overlapped((model, other), (own_class, other_class), ratio)
 
     # --- believing ---------------------------------------------------------------------------------
@@ -153,6 +151,9 @@ class LaneEstimator(AnalyticEstimator):
 
     def _ends(self, asked: Sequence[Asked], head: int) -> list[float]:
         """The ends of all at the losses that are as likely exceeded as not (head 0), or at 99 % (1)."""
+        if len(asked) == 2:
+            one, other = asked
+            return two_ends(one.part, other.part, self._models.losses(one.known, other.known)[head])
         losses: list[list[Losses | None]] = [
             [
                 self._models.losses(one.known, other.known)[head] if there > at else None
