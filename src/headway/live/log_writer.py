@@ -50,6 +50,8 @@ class LogWriter:
                     sink.add(rows.popleft())
         except Exception as error:
             self._error = error
+            while not self._closing.wait(_EVERY_S):
+                rows.clear()  # a server would go on for ever, and so would they
         self.cpu_s = thread_time()
 
 
