@@ -59,7 +59,7 @@ def network(number: int, threads: int = 1) -> NetworkSample:
 
 @pytest.fixture(scope="module")
 def model() -> LatencyModel:
-    samples = [network(number, threads) for number in range(60) for threads in (1, 2)]
+    samples = [network(number, threads) for number in range(50) for threads in (1, 2)]
     return fit_latency(samples, "a machine", "a runtime", 1e7)
 
 

@@ -14,8 +14,8 @@ from headway.models.node_work import node_works
 from headway.models.prepared import PreparedModel
 from headway.models.split import split
 
-_PROFILED_RUNS: Final = 3
-_WHOLE_RUNS: Final = 5
+_PROFILED_RUNS: Final = 5
+_WHOLE_RUNS: Final = 7
 
 
 def measured_network(
@@ -24,7 +24,7 @@ def measured_network(
     """Time a prepared network on these processors, with as many threads.
 
     Each run comes after a rest and with caches full of other things, as it does at intake. Nodes have the
-    least of three runs, the whole the second least of five: other work on the machine only ever adds.
+    least of five runs, the whole the second least of seven: other work on the machine only ever adds.
 
     Raises:
         HeadwayError: the network does not run.
