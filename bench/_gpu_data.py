@@ -16,7 +16,6 @@ from headway.predict.gpu.forest import Forest
 GPUS = ("a100", "p100", "p4", "t4", "v100")  # both A100 cards count as one
 _FILES = {KernelClass.BMM: "bmm", KernelClass.LINEAR: "linear", KernelClass.CONV: "conv"}
 _THREE_TENSORS = ("add", "mul", "div", "pow")  # two read, one written
-_MAY_BE_SLOWED = 0.3  # of the latency: power needed for the work, where boards are short of it
 SEEN_GPU = "gpu"  # the feature of the trees for GPUs that were measured: which one
 
 
@@ -30,7 +29,6 @@ class Rows:
     latency_s: np.ndarray
     columns: np.ndarray
     bound_s: np.ndarray
-    power_s: np.ndarray
     names: tuple[str, ...]
     op: np.ndarray
     dims: np.ndarray
@@ -79,18 +77,16 @@ def load(folder: Path, kernel_class: KernelClass) -> Rows:
     shape = np.column_stack(dims).astype(np.int64)[wanted]
     op, device, latency_s = op[wanted], device[wanted], column["latency_ms"][wanted] / 1e3
     gpu = np.array([GPUS.index(name.split("-")[0]) for name in device])
-    columns, names = np.zeros((0, 0)), ()
-    bound_s, power_s = np.zeros(len(gpu)), np.zeros(len(gpu))
+    columns, bound_s, names = np.zeros((0, 0)), np.zeros(len(gpu)), ()
     for name in np.unique(device):
         these = device == name
         features = features_of(kernel_class, device_of(str(name)), shape[these].astype(float))
         if not len(columns):
             columns, names = np.zeros((len(gpu), len(features.names))), features.names
         columns[these], bound_s[these] = features.columns, features.bound_s
-        power_s[these] = features.power_s
     # The number of tensors is no part of the shape: add and relu over one shape lie in one fold.
     drawn = shape[:, :2] if kernel_class.value in ("elementwise", "softmax", "layer_norm") else shape
-    return Rows(kernel_class, gpu, _fold(drawn), latency_s, columns, bound_s, power_s, names, op, shape)
+    return Rows(kernel_class, gpu, _fold(drawn), latency_s, columns, bound_s, names, op, shape)
 
 
 def _fold(shape: np.ndarray) -> np.ndarray:
@@ -131,9 +127,6 @@ def fit(rows: Rows, chosen: np.ndarray, setting: Setting, *, with_gpu: bool = Fa
         "num_threads": 1,
         "verbose": -1,
     }
-    if not with_gpu:
-        # A kernel that power may have slowed says nothing of how well the device runs it.
-        chosen = chosen & (rows.power_s < _MAY_BE_SLOWED * rows.latency_s)
     data = lightgbm.Dataset(columns[chosen], rows.target[chosen])
     return exported(lightgbm.train(parameters, data, setting.trees), tuple(names))
 
@@ -178,5 +171,4 @@ def predicted_s(rows: Rows, chosen: np.ndarray, forest: Forest) -> np.ndarray:
         rows.gpu[chosen] if name == SEEN_GPU else rows.columns[chosen][:, rows.names.index(name)]
         for name in forest.names
     ]
-    seconds = rows.bound_s[chosen] * np.exp(forest.sums(np.column_stack(columns).astype(float)))
-    return seconds if SEEN_GPU in forest.names else np.maximum(seconds, rows.power_s[chosen])
+    return rows.bound_s[chosen] * np.exp(forest.sums(np.column_stack(columns).astype(float)))

@@ -26,21 +26,19 @@ LEVEL = 0.9  # of the intervals
 _DEVICE = ("power_share", "cache_per_sm", "cache", "clock_per_byte")
 _CACHE = ("bytes_over_cache", "weights_over_cache")
 _BALANCE = ("memory_over_compute",)
-_WORK = ("work_over_launch",)
 _PRODUCT_SETS = {
     "no balance": _DEVICE + _CACHE + _BALANCE,
     "no generation": (*_DEVICE, "recent", *_CACHE, *_BALANCE),
-    "no generation, no work": (*_DEVICE, "recent", *_CACHE, *_BALANCE, *_WORK),
-    "no generation, balance": (*_DEVICE, "recent", *_CACHE),
 }
 _WAVES = ("waves", "row_waves")
 _VECTOR_SETS = {
     "no waves": (*_DEVICE, "recent", "stacked", *_CACHE, *_WAVES),
     "row waves": (*_DEVICE, "recent", "stacked", *_CACHE, "waves"),
 }
-_FAMILIES = (  # one setting serves a family: fewer choices, which a few GPUs cannot tell apart
+_FAMILIES = (  # one setting serves a family: few GPUs cannot tell many choices apart
     (KernelClass.ELEMENTWISE, KernelClass.SOFTMAX, KernelClass.LAYER_NORM),
-    (KernelClass.BMM, KernelClass.LINEAR),
+    (KernelClass.BMM,),
+    (KernelClass.LINEAR,),
     (KernelClass.CONV,),
 )
 

@@ -1,4 +1,4 @@
-"""Errors on whole transformers: each GPU left out of training, and with all GPUs in it.
+"""Errors on whole transformers: each GPU left out of training, and with the parameters that are shipped.
 
     python bench/gpu_models.py DATA evaluation.json --out models.json
 
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 from _gpu_data import GPUS, device_of, fit, load
-from gpu_evaluate import LEVEL, seen_setting, settings
+from gpu_evaluate import LEVEL, settings
 
 from headway.predict.gpu.features import KernelClass
-from headway.predict.gpu.predictor import GpuPredictor
+from headway.predict.gpu.predictor import GpuPredictor, shipped_predictor
 from headway.predict.gpu.transformer import transformer_blocks
 
 _TRAIN = 80
@@ -27,7 +27,7 @@ _CLASSES = tuple(one for one in KernelClass if one is not KernelClass.CONV)  # w
 
 
 def main() -> None:
-    """Fit without each GPU, then with all, predict the models, and write both."""
+    """Fit without each GPU, predict the models, and write both."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("evaluation", type=Path)
@@ -39,9 +39,6 @@ def main() -> None:
         one.value: {kind: tuple(pair) for kind, pair in evaluation[one.value]["margins"].items()}
         for one in _CLASSES
     }
-    seen = {
-        one: fit(rows[one], rows[one].fold < _TRAIN, seen_setting(one), with_gpu=True) for one in _CLASSES
-    }
     predictors = {}
     for gpu, name in enumerate(GPUS):
         unseen = {}
@@ -51,7 +48,7 @@ def main() -> None:
             unseen[one] = fit(rows[one], train, setting)
         predictors[name] = {
             "unseen": GpuPredictor(unseen, {}, margins, {}, LEVEL),
-            "seen": GpuPredictor(unseen, seen, margins, {f"{name}-pcie-40gb": gpu, name: gpu}, LEVEL),
+            "seen": shipped_predictor(),
         }
     found = [
         _predicted(row, arguments.data, predictors)

@@ -37,11 +37,16 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("evaluation", type=Path)
     parser.add_argument("--folder", type=Path, default=_FOLDER)
+    parser.add_argument("--classes", nargs="*", default=[one.value for one in KernelClass])
     arguments = parser.parse_args()
     evaluation = json.loads(arguments.evaluation.read_text())
     stored: dict[str, np.ndarray] = {}
     margins = {}
-    for kernel_class in KernelClass:
+    if len(arguments.classes) < len(KernelClass):  # the others stay as they are
+        with np.load(arguments.folder / "trees.npz") as kept:
+            stored = {name: kept[name] for name in kept.files}
+        margins = json.loads((arguments.folder / "parameters.json").read_text())["margins"]
+    for kernel_class in map(KernelClass, arguments.classes):
         rows = load(arguments.data, kernel_class)
         all_rows = np.ones(len(rows.gpu), bool)
         found = evaluation[kernel_class.value]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli import inspect_gpu, inspect_predict
 from headway.cli.model_argument import Dim, ModelArgument, parsed_sizes
 
 if TYPE_CHECKING:
@@ -37,29 +38,39 @@ def _inspect(
     runtime: Annotated[
         bool, typer.Option("--runtime/--no-runtime", help="Ask ONNX Runtime whether it takes the file.")
     ] = True,
+    gpu: inspect_gpu.Gpu = None,
+    predict: inspect_predict.Predict = False,
+    threads: inspect_predict.Threads = 1,
 ) -> None:
     """Show a model's layers with their loop dimensions, multiply-accumulates, parameters and bytes.
 
     MACs are counted from shapes, padding included. Bytes are those of the stored types. An operator without a
-    formula is priced by an analytic bound, named and counted.
+    formula is priced by an analytic bound, named and counted. With --gpu, the latency of each block there.
     """
     from rich.console import Console
 
     from headway.models import load_model, merge
 
     sizes = parsed_sizes(dim)
+    if predict:
+        inspect_predict.show(model, threads, sizes, as_json=as_json)
+        return
     with Console(stderr=True).status(f"Reading {model}"):
         graph = load_model(model, dims=sizes, check_runtime=runtime)
     if merged:
         graph = merge(graph)
     for warning in graph.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    found = None if gpu is None else inspect_gpu.estimate(graph, gpu)
     if as_json:
-        typer.echo(json.dumps(_document(graph), indent=2))
+        document = _document(graph)
+        if found is not None:
+            document["gpu"] = inspect_gpu.document(graph, found)
+        typer.echo(json.dumps(document, indent=2))
         return
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
-    console.print(_table(graph))
-    for line in _summary(graph):
+    console.print(_table(graph) if found is None else inspect_gpu.table(graph, found))
+    for line in _summary(graph) if found is None else inspect_gpu.summary(graph, found):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

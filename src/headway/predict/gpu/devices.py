@@ -54,17 +54,12 @@ class GpuDevice:
         return self.fp32_gflops * 1e9
 
     @property
-    def power_flops(self) -> float:
-        """Float32 operations per second that the board's power pays for; infinite if not described."""
+    def sustained_flops(self) -> float:
+        """The peak of a clock at which the board's power pays for good matrix products."""
         if self.power_w is None or self.process_nm is None:
-            return math.inf
+            return self.peak_flops
         per_watt = next(gflops for nanometres, gflops in _GFLOPS_PER_WATT if self.process_nm >= nanometres)
-        return self.power_w * per_watt * 1e9
-
-    @property
-    def is_short_of_power(self) -> bool:
-        """Whether power, not the clock, limits long matrix products."""
-        return self.power_flops < _BEST_SHARE * self.peak_flops
+        return min(self.peak_flops, self.power_w * per_watt * 1e9 / _BEST_SHARE)
 
     @property
     def delivered_bytes_s(self) -> float:

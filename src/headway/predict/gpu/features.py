@@ -26,9 +26,6 @@ FLOAT_BYTES: Final = 4
 _TILES: Final = ((128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (32, 128), (32, 32), (256, 128))
 _TILE_PENALTY: Final = (1.0, 1.08, 1.08, 1.2, 1.35, 1.35, 1.9, 1.0)  # operand traffic per multiply-add
 _REDUCTION_START: Final = 24.0  # steps of the reduction that filling and draining a tile costs
-# Multiplications that direct 3x3 convolution has for each one of Winograd's F(2x2, 3x3) (Lavin and Gray, CVPR
-# 2016): they cost no power.
-_WINOGRAD: Final = 2.25
 _LAUNCH_S: Final = 30e-6  # a launch as a framework makes it, of the order that all five GPUs show
 _RESIDENT_THREADS: Final = 2048.0  # per multiprocessor
 
@@ -48,14 +45,12 @@ class KernelClass(StrEnum):
 class FeatureTable:
     """Features of kernels of one class: `columns` (kernels x features), their `names`, the bound in seconds.
 
-    The latency is the bound times what the trees say, and not less than `power_s`, the time in which the
-    board's power pays for the work; that is 0 where power is not short.
+    The latency is the bound times what the trees say.
     """
 
     columns: Floats
     names: tuple[str, ...]
     bound_s: Floats
-    power_s: Floats
 
 
 def features_of(kernel_class: KernelClass, device: GpuDevice, dims: Floats) -> FeatureTable:
@@ -68,8 +63,8 @@ def features_of(kernel_class: KernelClass, device: GpuDevice, dims: Floats) -> F
     return vector_features(device, *columns)
 
 
-def _table(columns: dict[str, Floats], bound_s: Floats, power_s: Floats) -> FeatureTable:
-    return FeatureTable(np.column_stack(list(columns.values())), tuple(columns), bound_s, power_s)
+def _table(columns: dict[str, Floats], bound_s: Floats) -> FeatureTable:
+    return FeatureTable(np.column_stack(list(columns.values())), tuple(columns), bound_s)
 
 
 def _log(values: Floats) -> Floats:
@@ -83,10 +78,8 @@ def matmul_features(device: GpuDevice, batch: Floats, m: Floats, n: Floats, k: F
     weights = batch * k * n * FLOAT_BYTES
     rows = batch * m * k * FLOAT_BYTES
     out = batch * m * n * FLOAT_BYTES
-    padded = flops * np.exp2(columns["padding_64x64"])
-    power_s = padded / device.power_flops if device.is_short_of_power else np.zeros_like(flops)
-    moved = weights + rows + out
-    return _with_bound(device, columns, flops, power_s, moved, weights / batch, out)
+    compute_s = flops / device.sustained_flops
+    return _with_bound(device, columns, compute_s, weights + rows + out, weights / batch, out)
 
 
 def convolution_features(
@@ -115,8 +108,8 @@ def convolution_features(
     weights = k * c_out * FLOAT_BYTES
     image = batch * c_in * size_in**2 * FLOAT_BYTES
     out = m * c_out * FLOAT_BYTES
-    power_s = flops / device.power_flops / _WINOGRAD if device.is_short_of_power else np.zeros_like(flops)
-    return _with_bound(device, columns, flops, power_s, weights + image + out, weights, out)
+    compute_s = flops / device.sustained_flops
+    return _with_bound(device, columns, compute_s, weights + image + out, weights, out)
 
 
 def _product_columns(device: GpuDevice, batch: Floats, m: Floats, n: Floats, k: Floats) -> dict[str, Floats]:
@@ -144,14 +137,12 @@ def _product_columns(device: GpuDevice, batch: Floats, m: Floats, n: Floats, k: 
 def _with_bound(
     device: GpuDevice,
     columns: dict[str, Floats],
-    flops: Floats,
-    power_s: Floats,
+    compute_s: Floats,
     moved: Floats,
     weights: Floats,
     out: Floats,
 ) -> FeatureTable:
-    compute_s = flops / device.peak_flops
-    memory_s = moved / device.delivered_bytes_s
+    memory_s = moved / device.bandwidth_bytes_s
     bound_s = np.maximum(compute_s, memory_s) + _LAUNCH_S
     columns |= {
         "memory_over_compute": _log(memory_s / compute_s),
@@ -159,11 +150,11 @@ def _with_bound(
         "bytes_over_cache": _log(moved / device.l2_bytes),
         "weights_over_cache": _log(weights / device.l2_bytes),
         "out_share": out / moved,
-        "power_share": np.full_like(moved, min(1.0, device.power_flops / device.peak_flops)),
+        "power_share": np.full_like(moved, device.sustained_flops / device.peak_flops),
         "recent": np.full_like(moved, float(device.compute_capability >= 7.0)),
         "cache_per_sm": np.full_like(moved, np.log2(device.l2_bytes / device.sms)),
     }
-    return _table(columns, bound_s, power_s)
+    return _table(columns, bound_s)
 
 
 def vector_features(device: GpuDevice, rows: Floats, width: Floats, tensors: Floats) -> FeatureTable:
@@ -187,4 +178,4 @@ def vector_features(device: GpuDevice, rows: Floats, width: Floats, tensors: Flo
             elements, np.log2(device.sms * device.clock_mhz * 1e6 / device.delivered_bytes_s)
         ),
     }
-    return _table(columns, bound_s, np.zeros_like(bound_s))
+    return _table(columns, bound_s)

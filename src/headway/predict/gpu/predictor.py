@@ -91,8 +91,6 @@ class GpuPredictor:
             for name in forest.names
         ]
         seconds: Floats = features.bound_s * np.exp(forest.sums(np.column_stack(columns)))
-        if SEEN_GPU not in forest.names:  # what was measured holds the board's limits already
-            seconds = np.maximum(seconds, features.power_s)
         return seconds[back.reshape(-1)]
 
 
