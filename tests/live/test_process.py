@@ -34,7 +34,13 @@ from headway.record.log import MemoryLog
 World = Any  # the class in conftest.py
 
 ENDLESS = 60.0
-BLOCKS = {"short": (1e-3,), "long": (2e-3,) * 4, "stuck": (1e-3, ENDLESS, 1e-3)}
+LIMIT_S = 30.0
+BLOCKS = {
+    "short": (1e-3,),
+    "long": (2e-3,) * 4,
+    "slow": (1e-3, 0.5, 1e-3, 1e-3),
+    "stuck": (1e-3, ENDLESS, 1e-3),
+}
 LANES = [[number] for number in available()[:2]]
 
 
@@ -55,8 +61,10 @@ def kill(executor: ProcessExecutor) -> None:
 
 
 def wait_for_deaths(executor: ProcessExecutor, count: int) -> None:
-    while executor.deaths < count:
+    until_s = time.monotonic() + LIMIT_S
+    while executor.deaths < count and time.monotonic() < until_s:
         time.sleep(1e-3)
+    assert executor.deaths >= count
 
 
 def test_a_run_there_is_as_a_run_here(world: World, executor: ProcessExecutor) -> None:
@@ -104,19 +112,22 @@ def test_a_request_that_lost_its_beginning_fails_when_it_goes_on(
 ) -> None:
     clock = WallClock()
     executor.connect(clock.post, clock)
-    executor.prepare("long", world.device.cores[:1])
-    request = world.request(0, "long")
+    executor.prepare("slow", world.device.cores[:1])
+    request = world.request(0, "slow")
     run = world.engine("fcfs").handle([Arrive(request)], clock.now())[0].run
     executor.start(run)
-    assert isinstance(clock.wait(None)[0], SafePoint)
-    executor.stop(run, How.DRAIN)
-    while not (event := clock.wait(None)[-1]).stopped:  # type: ignore[union-attr]
-        pass
+    (first,) = clock.wait(clock.now() + LIMIT_S)
+    executor.stop(run, How.DRAIN)  # amid the second block, which takes long enough for that
+    (second,) = clock.wait(clock.now() + LIMIT_S)
+    assert isinstance(first, SafePoint)
+    assert isinstance(second, SafePoint)
+    assert (first.stopped, second.stopped, second.end_block) == (False, True, 2)
     kill(executor)
     wait_for_deaths(executor, 1)
-    run.blocks = range(event.end_block, 4)  # type: ignore[union-attr]
+    run.blocks = range(second.end_block, 4)
     executor.start(run)
-    assert clock.wait(None) == [Failed(run.id, "request 0: what its earlier blocks made is lost")]
+    lost = Failed(run.id, "request 0: what its earlier blocks made is lost")
+    assert clock.wait(clock.now() + LIMIT_S) == [lost]
 
 
 def test_stops_and_kills_reach_it(world: World, executor: ProcessExecutor) -> None:
