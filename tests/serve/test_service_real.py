@@ -172,7 +172,7 @@ def test_another_file_takes_over_under_load(server: Server, folder: Path) -> Non
     refused = infer(server, "swapped", {"ids": IDS})
     assert isinstance(refused, Refusal)
     assert refused.cause is Cause.NOT_FOUND
-    assert not [key for key in server._installation.tables if key.startswith("swapped/")]
+    assert not [key for key in server._installation._in_use if key.startswith("swapped/")]
     assert not [key for key in server._executor._sessions if key[0].startswith("swapped/")]  # type: ignore[attr-defined]
 
 

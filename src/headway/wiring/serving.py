@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import count
@@ -47,6 +49,9 @@ from headway.serve.tenants import Tenants
 from headway.wiring.lanes import overheads_on, processors_of, widths_of
 
 WARM_UP_LIMIT_S: Final = 120.0
+TOLD_LATER_S: Final = 5.0
+"""Many times what the log's writer takes to hand rows on."""
+
 _ESTIMATORS: Final = ("default", "no-calibration", "no-margin")
 
 OWN_VERSION: Final = "1"
@@ -78,13 +83,16 @@ class Installation:
         self.executor: ModelExecutor
         self.service: EngineService
         self._device, self._overheads, self._intake, self._sets = device, overheads, intake, sets
+        self._in_use: set[str] = set()
 
     def install(self, source: ModelSource) -> Loaded:
         """Take a model in, make it known to the engine, run it once. Raises HeadwayError if that fails."""
         intake = self._intake.take_in(source, source.name)
-        table = LaneTable(intake.profile, self._device, self._overheads)
         key = self._key(source, intake)
+        profile = replace(intake.profile, model=key)  # what blocks press on is told by the engine's name
+        table = LaneTable(profile, self._device, self._overheads)
         loaded = Loaded.of(source.name, source.version, key, intake, table.isolated_s, source.labels)
+        self._in_use.add(key)
         self.tables[key] = table
         try:
             self.executor.admit(key, intake.split)
@@ -97,9 +105,20 @@ class Installation:
         return loaded
 
     def remove(self, loaded: Loaded) -> None:
-        """Close its sessions and forget its costs; its files go with the last reference to it."""
+        """Close its sessions and forget its costs; its files go with the last reference to it.
+
+        Whoever learns from the log hears of its last runs a moment later, so that costs stay until then.
+        """
         self.executor.retire(loaded.key)
-        self.tables.pop(loaded.key, None)
+        self._in_use.discard(loaded.key)
+        table = self.tables[loaded.key]
+        later = threading.Timer(TOLD_LATER_S, self._forget, (loaded.key, table))
+        later.daemon = True
+        later.start()
+
+    def _forget(self, key: str, table: LaneTable) -> None:
+        if key not in self._in_use and self.tables.get(key) is table:
+            del self.tables[key]
 
     def least_s(self, request: Request) -> float:
         """Seconds that the rest of a request takes alone, on as many lanes as make it fastest."""
@@ -119,7 +138,7 @@ class Installation:
         blocks = [(block.content_hash, sorted(block.seconds.items())) for block in profile.blocks]
         digest = sha256(repr((profile.content_hash, blocks)).encode()).hexdigest()[:12]
         plain = f"{source.name}/{source.version}@{digest}"
-        return next(key for n in count() if (key := f"{plain}+{n}" if n else plain) not in self.tables)
+        return next(key for n in count() if (key := f"{plain}+{n}" if n else plain) not in self._in_use)
 
     def _warm_up(self, loaded: Loaded, intake: Intake) -> None:
         answered = threading.Event()
@@ -277,9 +296,8 @@ class Server:
         return OnnxRuntimeExecutor({}, lanes, service.inputs_of, on_result=service.on_result)
 
     def _on_broken(self, error: BaseException) -> None:
-        print(
-            f"the engine has ended by a defect: {type(error).__name__}: {error}", file=sys.stderr, flush=True
-        )
+        print("the engine has ended by a defect:", file=sys.stderr)
+        traceback.print_exception(error, file=sys.stderr)  # for whoever runs the server, never for clients
         self.service.on_broken(error)
         self._tell_broken()
 
