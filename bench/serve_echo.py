@@ -38,7 +38,7 @@ import grpc
 import numpy as np
 
 from headway.serve.frontends import serve_frontends
-from headway.serve.http_connection import connection_factory
+from headway.serve.http_connection import OpenConnections, connection_factory
 from headway.serve.http_messages import HttpAnswer, HttpRequest
 from headway.serve.limits import Limits
 from headway.serve.service import InferenceRequest, InferenceResult
@@ -115,7 +115,7 @@ async def bare(system: str) -> None:
         async def answer(request: HttpRequest) -> HttpAnswer:
             return HttpAnswer(200, [("content-type", "application/octet-stream")], [ANSWER.tobytes()])
 
-        factory = connection_factory(answer, Limits(), set(), loop)
+        factory = connection_factory(answer, Limits(), OpenConnections(), loop)
         listener = await loop.create_server(factory, HOST, 0)
         port = listener.sockets[0].getsockname()[1]
     elif system == "uvicorn-echo":

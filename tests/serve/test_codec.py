@@ -244,7 +244,7 @@ def test_what_is_no_json_is_refused(text):
     assert caught.value.cause is Cause.INVALID
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=20)
 )
@@ -257,7 +257,7 @@ def test_any_json_value_as_data_is_taken_or_refused(data):
         assert array.shape == (2,)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.binary(max_size=60), st.sampled_from(tuple(DTYPES)), st.lists(st.integers(-2, 5), max_size=3))
 def test_any_bytes_as_a_tensor_are_taken_or_refused(data, datatype, shape):
     try:

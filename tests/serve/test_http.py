@@ -129,6 +129,15 @@ def test_header_names_come_in_any_case(server, header):
     assert server.http("POST", "/v2/models/echo-FP32/infer", body, {header: value})[0] == 200
 
 
+def test_the_process_for_large_json_is_started_again_when_it_ended(server):
+    numbers = np.zeros(40_000, np.int32).tolist()
+    request = {"inputs": [{"name": "x", "datatype": "INT32", "shape": [40_000], "data": numbers}]}
+    assert infer(server, "echo-INT32", request)[0] == 200
+    server.front._worker._process.kill()
+    server.front._worker._process.wait()
+    assert infer(server, "echo-INT32", request)[0] == 200
+
+
 def test_large_json_is_answered_by_a_process_of_its_own(server):
     numbers = np.arange(40_000).tolist()
     request = {"inputs": [{"name": "x", "datatype": "INT32", "shape": [40_000], "data": numbers}]}
@@ -429,6 +438,26 @@ def test_more_connections_than_the_limit_are_refused():
             assert second.recv(1000).startswith(b"HTTP/1.1 503 ")
             first.sendall(b"GET /v2/health/live HTTP/1.1\r\n\r\n")
             assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_bodies_are_bounded_together_by_what_has_arrived():
+    limits = Limits(all_bodies_bytes=3000)
+    service = FakeService()
+    body = json.dumps({**ONE, "id": "i" * 2000}).encode()
+    request = b"POST /v2/models/held/infer HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    with serve_frontends(service, http=HERE, limits=limits) as front:
+        address = ("127.0.0.1", front.http_port)
+        with socket.create_connection(address) as idle, socket.create_connection(address) as first:
+            idle.sendall(HEAD + b"content-length: 9000\r\n\r\nab")  # announced, but not there
+            first.sendall(request)
+            assert service.submitted.wait(10)
+            with socket.create_connection(address, timeout=10) as second:
+                second.sendall(request)
+                assert second.recv(1000).startswith(b"HTTP/1.1 503 ")
+        assert service.tickets[0].cancelled.wait(10)
+        with socket.create_connection(address, timeout=10) as third:
+            third.sendall(request.replace(b"held/infer", b"late/infer"))
+            assert third.recv(1000).startswith(b"HTTP/1.1 504 ")
 
 
 def test_health_is_answered_while_a_large_body_is_read(server):

@@ -171,14 +171,12 @@ class GrpcServer:
         started: set[asyncio.Task[bytes]] = set()
 
         async def read() -> None:
-            try:
-                async for data in requests:
-                    task = asyncio.create_task(self._stream_answer(data, context, metadata))
-                    started.add(task)
-                    task.add_done_callback(started.discard)
-                    await under_way.put(task)
-            finally:
-                await under_way.put(None)
+            async for data in requests:
+                task = asyncio.create_task(self._stream_answer(data, context, metadata))
+                started.add(task)
+                task.add_done_callback(started.discard)
+                await under_way.put(task)
+            await under_way.put(None)
 
         reader = asyncio.create_task(read())
         try:

@@ -28,6 +28,12 @@ _log = logging.getLogger(__name__)
 _READ_BYTES = 64 << 10
 
 
+class OpenConnections(set["HttpConnection"]):
+    """A port's open connections, and the bytes of the bodies that they hold."""
+
+    body_bytes = 0
+
+
 class HttpConnection(asyncio.BufferedProtocol):
     """One connection. `connections` holds all that are open; `sweep` closes those that are too slow."""
 
@@ -35,7 +41,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self,
         handler: Handler,
         limits: Limits,
-        connections: set[HttpConnection],
+        connections: OpenConnections,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._handler = handler
@@ -49,6 +55,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._head: RequestHead | None = None
         self._body: memoryview | None = None
         self._body_at = 0
+        self._held_bytes = 0
         self._arrived_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._draining = False
@@ -82,6 +89,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = None
         if self._task is not None:
             self._task.cancel()
+        else:
+            self._hold(0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._scratch if self._body is None else self._body[self._body_at :]
@@ -89,6 +98,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._body is not None:
             self._body_at += nbytes
+            try:
+                self._hold(self._body_at)
+            except BadHead as bad:
+                self._refuse(bad.status, str(bad))
+                return
             if self._body_at == len(self._body):
                 self._begin()
             return
@@ -115,6 +129,13 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     # A request's way
 
+    def _hold(self, body_bytes: int) -> None:
+        """Account for what a body takes so far: memory is taken by what arrives, not by what is announced."""
+        self._connections.body_bytes += body_bytes - self._held_bytes
+        self._held_bytes = body_bytes
+        if body_bytes and self._connections.body_bytes > self._limits.all_bodies_bytes:
+            raise BadHead(503, "the bodies of all requests together are at their limit; try again")
+
     def _guarded(self, data: bytes) -> None:
         try:
             self._take(data)
@@ -131,11 +152,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._refused = True
         self._head = self._body = None
         self._received.clear()
+        self._hold(0)
         self.waits_until_s = time.perf_counter() + self._limits.head_timeout_s
 
     def _take(self, data: bytes) -> None:
         if self._head is not None:  # a chunked body
             self._head.feed(data)
+            self._hold(self._head.body_bytes)
             if self._head.whole:
                 self._body = self._head.body()
                 self._begin()
@@ -170,6 +193,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._body = aligned_buffer(length, inference_header_of(head.headers))
         self._body_at = min(length, len(rest))
         self._body[: self._body_at] = rest[:length]
+        self._hold(self._body_at)
         if len(rest) > length:
             self._received += rest[length:]
         if self._body_at == length:
@@ -201,6 +225,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 await self._send_stream(answer)
         finally:
             self._task = None
+            self._hold(0)
         self._next()
 
     def _send(self, answer: HttpAnswer, keep_alive: bool, without_body: bool) -> None:
@@ -267,6 +292,6 @@ class HttpConnection(asyncio.BufferedProtocol):
 
 
 def connection_factory(
-    handler: Handler, limits: Limits, connections: set[HttpConnection], loop: asyncio.AbstractEventLoop
+    handler: Handler, limits: Limits, connections: OpenConnections, loop: asyncio.AbstractEventLoop
 ) -> Any:
     return lambda: HttpConnection(handler, limits, connections, loop)

@@ -83,6 +83,11 @@ class RequestHead:
         self.whole = True
 
     @property
+    def body_bytes(self) -> int:
+        """What has arrived of a chunked body."""
+        return len(self._body)
+
+    @property
     def chunked(self) -> bool:
         return "transfer-encoding" in self.headers
 

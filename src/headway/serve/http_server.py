@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headway.serve.http_asgi import AsgiApplication, asgi_answer
-from headway.serve.http_connection import HttpConnection, connection_factory
+from headway.serve.http_connection import OpenConnections, connection_factory
 from headway.serve.http_infer import InferEndpoint, infer_target
 from headway.serve.http_messages import HttpAnswer, HttpRequest, error_answer
 from headway.serve.http_routes import HttpEndpoints, http_application
@@ -31,7 +31,7 @@ class HttpServer:
         self._application = application
         self._infer = infer
         self._limits = limits
-        self._connections: set[HttpConnection] = set()
+        self._connections = OpenConnections()
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 

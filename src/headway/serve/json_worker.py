@@ -12,8 +12,8 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, TypeVar
 
 from headway.serve.refusal import Cause, Refusal
@@ -30,7 +30,8 @@ class JsonWorker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._turn = threading.Lock()
+        # One thread: calls that wait must not take those that compress and decompress.
+        self._thread = ThreadPoolExecutor(1, "headway-json")
 
     async def call(self, function: Callable[..., _Value], *arguments: object) -> _Value:
         """The function's value; raises the Refusal that it raises, and UNAVAILABLE if the process ended.
@@ -38,29 +39,29 @@ class JsonWorker:
         Function and arguments are pickled. Calls wait for each other.
         """
         # The call's bytes are made here, in the loop: views of a body cannot be pickled by another.
-        outcome = await asyncio.to_thread(self._call, pickle.dumps((function, arguments), protocol=5))
+        call = pickle.dumps((function, arguments), protocol=5)
+        outcome = await asyncio.get_running_loop().run_in_executor(self._thread, self._call, call)
         if isinstance(outcome, Refusal):
             raise outcome
         return outcome  # type: ignore[no-any-return]
 
     def _call(self, call: bytes) -> Any:
-        with self._turn:
-            if self._process is None or self._process.poll() is not None:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "headway.serve.json_worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
-            sender, receiver = self._process.stdin, self._process.stdout
-            assert sender is not None
-            assert receiver is not None
-            try:
-                _write(sender, call)
-                outcome, value = pickle.loads(_read(receiver))
-            except (OSError, EOFError):
-                self._process.kill()
-                self._process.wait()
-                return Refusal(Cause.UNAVAILABLE, "the process that reads large JSON ended; try again")
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "headway.serve.json_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        sender, receiver = self._process.stdin, self._process.stdout
+        assert sender is not None
+        assert receiver is not None
+        try:
+            _write(sender, call)
+            outcome, value = pickle.loads(_read(receiver))
+        except (OSError, EOFError):
+            self._process.kill()
+            self._process.wait()
+            return Refusal(Cause.UNAVAILABLE, "the process that reads large JSON ended; try again")
         return Refusal(*value[:2]) if outcome == "refusal" else value
 
     def close(self) -> None:
@@ -68,6 +69,7 @@ class JsonWorker:
         if process is not None:
             process.kill()
             process.wait()
+        self._thread.shutdown(cancel_futures=True)
 
 
 def _write(stream: IO[bytes], content: bytes) -> None:

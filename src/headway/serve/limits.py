@@ -11,7 +11,8 @@ from headway.core.errors import HeadwayError
 class Limits:
     """Bounds on one request; a request beyond one of them is refused with a 4xx that names it.
 
-    `body_bytes` counts the body as it is sent, and again after it is decompressed. `json_bytes` is its JSON
+    `body_bytes` counts the body as it is sent, and again after it is decompressed; `all_bodies_bytes` is for
+    all requests of an HTTP port that are under way. `json_bytes` is a body's JSON
     part alone, which costs far more per byte than binary tensors. `elements` is per tensor, `inputs` counts
     inputs and, separately, outputs asked for. `head_timeout_s` is for a request's head to arrive,
     `body_timeout_s` for its body to arrive or its answer to be taken, `idle_timeout_s` for a connection
@@ -20,6 +21,7 @@ class Limits:
     """
 
     body_bytes: int = 64 << 20
+    all_bodies_bytes: int = 1 << 30
     json_bytes: int = 16 << 20
     elements: int = 1 << 26
     inputs: int = 256
