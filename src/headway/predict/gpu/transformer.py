@@ -17,7 +17,12 @@ _FAMILIES: Final = ("bert", "gpt2", "opt")
 
 
 def transformer_blocks(
-    config: Mapping[str, Any], batch: int, sequence: int, layers: int | None = None
+    config: Mapping[str, Any],
+    batch: int,
+    sequence: int,
+    layers: int | None = None,
+    *,
+    classifies: bool = False,
 ) -> tuple[tuple[Kernel, ...], ...]:
     """One forward pass over whole sequences: a tuple of kernels for each layer, and one for the head.
 
@@ -26,6 +31,7 @@ def transformer_blocks(
         batch: sequences.
         sequence: tokens in each.
         layers: instead of the configuration's number.
+        classifies: whether the head classifies sequences, from their first token, and makes no logits of all.
 
     Raises:
         HeadwayError: another family.
@@ -41,7 +47,15 @@ def transformer_blocks(
     hidden, heads, depth = (int(config[name]) for name in names)
     inner = int(config.get("ffn_dim" if family == "opt" else "intermediate_size") or 4 * hidden)
     one = {"bert": _bert, "gpt2": _gpt2, "opt": _opt}[family](batch, sequence, hidden, heads, inner)
-    return (one,) * (layers or depth) + (_head(family, batch * sequence, hidden, int(config["vocab_size"])),)
+    if classifies:
+        head: tuple[Kernel, ...] = (
+            linear(batch, hidden, hidden, "pooler"),
+            elementwise(batch, hidden, 2, "tanh"),
+            linear(batch, 2, hidden, "classes"),
+        )
+    else:
+        head = _head(family, batch * sequence, hidden, int(config["vocab_size"]))
+    return (one,) * (layers or depth) + (head,)
 
 
 def _head(family: str, tokens: int, hidden: int, vocabulary: int) -> tuple[Kernel, ...]:
