@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from headway.core.messages import Arrive, Decision, Dispatch, Reply, Wake
-from headway.core.protocols import View
+from headway.core.device import Core
+from headway.core.messages import Arrive, Decision, Dispatch, Event, Finish, Reply, Wake
+from headway.core.protocols import Clock, View
 from headway.core.request import Request
+from headway.core.run import How, Run
 from headway.live.clock import WallClock
+from headway.live.executors.lanes import safe_point
 from headway.live.executors.null import Idling, NullExecutor
 from headway.policies import Policy
 from headway.record.conservation import check_conservation
@@ -235,3 +238,70 @@ def test_an_interrupt_while_lanes_decide_ends_the_run(live: World) -> None:
     assert report.interrupted
     assert report.requests < 1000
     assert consistent(live)
+
+
+class HeldRuns:
+    """An executor whose runs end when the test says so, on whatever thread that is."""
+
+    lends_threads = True
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+
+    def connect(self, post: Callable[[Event], None], clock: Clock) -> None:
+        self.post, self.clock = post, clock
+
+    def prepare(self, model: str, cores: Sequence[Core], batch: int = 1) -> None:
+        pass
+
+    def start(self, run: Run) -> None:
+        self.runs.append(run)
+
+    def stop(self, run: Run, how: How) -> None:
+        pass
+
+    def release(self, request: Request) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def end(self, run: Run) -> None:
+        """Its only block ends now."""
+        self.post(Finish(run.id, safe_point(run, 0, run.started_s, self.clock.now())))
+
+
+class EndsWhileAsked(WallClock):
+    """While a step asks for the time, the first run ends; the second one ends a moment after it began."""
+
+    def __init__(self, executor: HeldRuns) -> None:
+        super().__init__()
+        self.executor = executor
+        self.stepping: Callable[[], bool] = lambda: False
+        self.ended = 0
+
+    def now(self) -> float:
+        at_s = super().now()
+        runs = self.executor.runs
+        if self.ended == 0 and runs and at_s > 5e-3 and self.stepping():
+            self.ended = 1
+            self.executor.end(runs[0])
+        return at_s
+
+    def wait(self, until_s: float | None) -> list[Event]:
+        if self.ended == 1 and len(self.executor.runs) == 2:
+            self.ended = 2
+            self.executor.end(self.executor.runs[1])
+        return super().wait(until_s)
+
+
+def test_nothing_is_applied_before_it_happened(make_world: Any) -> None:
+    world = make_world(1, BLOCKS)
+    executor = HeldRuns()
+    clock = EndsWhileAsked(executor)
+    driver = world.driver("fcfs", [world.request(0), world.request(1, at=10e-3)], executor, clock)
+    clock.stepping = driver._turns._turn.locked
+    driver.run()
+    assert world.outcomes == {0: "done", 1: "done"}
+    assert clock.ended == 2
+    assert consistent(world)
