@@ -7,13 +7,14 @@ from collections import Counter
 import pytest
 
 from headway.core.engine import Engine
-from headway.cost.contention import MaxMinFair
+from headway.core.protocols import Capability
+from headway.cost.contention import MaxMinFair, OverlapLoss
 from headway.policies import make, names
 from headway.predict.analytic import AnalyticEstimator
 from headway.record.conservation import check_conservation
 from headway.record.log import MemoryLog
 from headway.sim.driver import Simulation
-from headway.testing import Listed, ToyTable, toy_device, toy_request
+from headway.testing import Listed, ToyTable, toy_device, toy_lane_table, toy_lanes, toy_request
 
 
 def device_and_tables():
@@ -76,3 +77,41 @@ def test_it_serves_a_random_scenario_to_the_end(name):
     if name.endswith(":drop"):
         assert outcomes["dropped"] > 0, "some requests of the scenario are hopeless"
     assert simulated(name, seed=11).table.equals(log.table), "the same seed, the same log"
+
+
+ON_LANES = [
+    name
+    for name in names()
+    if not make(name).needs_accelerator and Capability.THROTTLE not in make(name).needs
+]
+
+
+def simulated_on_lanes(name, seed):
+    device = toy_lanes(2)
+    draw = random.Random(seed)
+    tables = {}
+    for at, model in enumerate("xyz"):
+        narrow_s = [draw.uniform(1e-4, 1e-3) for _ in range(4 + 3 * at)]
+        widths = {1: narrow_s, 2: [0.6 * each for each in narrow_s]}
+        tables[model] = toy_lane_table(device, widths, dispatch_s=1e-5)
+    requests, noise = requests_of(tables, seed)
+    for request in requests:
+        request.strict = request.model != "x"
+    cores = [{"index": core.index, "name": core.name, "kind": core.kind} for core in device.cores]
+    sink = MemoryLog({"device": {"cores": cores}})
+    rule = OverlapLoss(0.3)
+    engine = Engine(device, make(name), AnalyticEstimator(device, tables, rule), rule, sink)
+    Simulation(engine, Listed(requests), device, tables, rule, lambda r: noise[r.id]).run()
+    return sink.table()
+
+
+@pytest.mark.parametrize("name", [name + suffix for name in ON_LANES for suffix in ("", ":drop")])
+def test_it_serves_a_random_scenario_on_lanes_to_the_end(name):
+    log = simulated_on_lanes(name, seed=11)
+    assert check_conservation(log) == []
+    rows = log.table.to_pylist()
+    replies = Counter(row["request"] for row in rows if row["event"] == "reply")
+    assert replies == Counter(range(40))
+    outcomes = Counter(row["outcome"] for row in rows if row["event"] == "reply")
+    assert outcomes["done"] > 5
+    assert simulated_on_lanes(name, seed=11).table.equals(log.table), "the same seed, the same log"

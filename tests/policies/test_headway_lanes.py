@@ -173,11 +173,11 @@ def test_a_partner_is_cut_so_that_the_first_is_through_in_time(within, margins, 
 
 def test_lateness_lies_evenly_around_the_planned_end():
     outlook = Outlook(lambda one, other: 0.0, margins=True)
-    # Planned for 10 s from now: between 8 and 13.
-    assert (SPREAD, LATER) == (0.2, 1.5)
-    assert outlook.lateness(11.0, 14.1, now=1.0) == 0.0
+    # Planned for 10 s from now: between 8 and 15.
+    assert (SPREAD, LATER) == (0.2, 2.5)
+    assert outlook.lateness(11.0, 16.1, now=1.0) == 0.0
     assert outlook.lateness(11.0, 8.9, now=1.0) == 1.0
-    assert outlook.lateness(11.0, 11.5, now=1.0) == pytest.approx(0.5)
+    assert outlook.lateness(11.0, 12.5, now=1.0) == pytest.approx(0.5)
     plain = Outlook(lambda one, other: 0.0, margins=False)
     assert (plain.lateness(11.0, 11.0, now=1.0), plain.lateness(11.0, 10.99, now=1.0)) == (0.0, 1.0)
 

@@ -42,7 +42,7 @@ LEAST_GAIN: Final = 0.04
 """Requests are run one after the other unless side by side they take less by so large a share of their time;
 and a partner takes another's turn only if its loss is less by as much."""
 
-PRICE: Final = 1.0
+PRICE: Final = 0.5
 """What a mean request's worth of work is worth while the device is as busy as can be, in requests in time."""
 
 BUSY: Final = 0.4

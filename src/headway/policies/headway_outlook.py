@@ -12,7 +12,7 @@ from headway.policies.lane_plan import Job
 SPREAD: Final = 0.2
 """A plan's end t seconds from now is believed to come at most so large a share of t earlier than planned."""
 
-LATER: Final = 1.5
+LATER: Final = 2.5
 """And at most this many times as much later: arrivals overtake, co-runners change. Tuned with SPREAD."""
 
 CREDIT: Final = 0.5
