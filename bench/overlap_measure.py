@@ -1,10 +1,10 @@
 """Measures pairs of synthetic networks on two lanes of this machine: what the overlap predictor learns from.
 
-Every network runs alone and beside another one, in turns, so that drift of the machine touches both alike:
-alone, together, alone again, three rounds. Both members of a pair run as often as makes their times alone
-about equal, or shorter by a drawn share; the overlap loss is w = (T - Tmax) / (Tsum - Tmax). Rounds are kept
-one by one, so that their spread tells the noise floor. Results are lines of JSON, written as they come: the
-same command goes on where it was interrupted.
+Every network runs alone, beside the three probes, and beside another network: in turns, so that drift of the
+machine touches all alike: alone, together, alone again, three rounds. Both members of a pair run as often as
+makes their times alone about equal, or shorter by a drawn share; the overlap loss is w = (T - Tmax) / (Tsum -
+Tmax). Rounds are kept one by one, so that their spread tells the noise floor. Results are lines of JSON,
+written as they come: the same command goes on where it was interrupted, with other pairs.
 
     .venv/bin/python bench/overlap_measure.py OUT.jsonl [--minutes 10] [--networks 140] [--seed 0]
 """
@@ -25,12 +25,14 @@ import numpy as np
 import onnxruntime
 
 from headway.core.errors import HeadwayError
+from headway.live.probes import probed_slowdowns
 from headway.live.processors import available, machine, runtime, staying_on
 from headway.models.block_work import block_work
 from headway.models.node_times import estimated_node_s
 from headway.models.node_work import node_works
 from headway.models.prepared import prepare
 from headway.models.runtime_session import SessionSettings, session_options
+from headway.models.split import split
 from headway.predict.synthetic import FAMILIES, synthetic_network
 
 STRETCH_S = 12e-3  # of one member of a pair, alone
@@ -47,7 +49,7 @@ class Network:
         work = block_work(works, estimated_node_s(prepared, 1, works))
         self.number = number
         self.family = FAMILIES[number % len(FAMILIES)]
-        self.work = {
+        self.work: dict[str, Any] = {
             "flops": work.flops,
             "moved_bytes": work.moved_bytes,
             "kernels": work.kernels,
@@ -67,6 +69,10 @@ class Network:
         for output in self.session.get_outputs():
             self.binding.bind_output(output.name, "cpu")
         self.alone_s = 0.0
+        processors = available()
+        chain = split(prepared, (), verify=False)
+        probed = probed_slowdowns(chain, [work], prepared.sample(), processors[:1], processors[1:2])
+        self.work["slowdowns"] = probed[0]
 
     def run(self, times: int) -> None:
         """Run it that often, one after the other."""

@@ -15,7 +15,6 @@ import platform
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import lightgbm
@@ -24,11 +23,11 @@ import numpy as np
 from headway.cost.contention import MOST_LOSS
 from headway.models.block_work import BlockWork
 from headway.predict.classes import class_vectors
-from headway.predict.features import DeviceLimits
 from headway.predict.fluid import Blocks, fluid_losses
 from headway.predict.overlap import HEADS, PAIR_VERSION, TreeOverlap, pair_vectors
-from headway.predict.pressures import lane_pressures
+from headway.predict.pressures import lane_pressures, processor_limits
 from headway.predict.trees import Trees, complete_trees
+from headway.wiring.calibration import known_latency
 
 TREES, LEAVES, DEPTH, RATE = 30, 12, 4, 0.1
 LEAST_RATIO = 0.1  # pairs that are less even say too little
@@ -61,28 +60,10 @@ class Data:
         )
 
 
-def limits(lines: list[dict[str, Any]]) -> DeviceLimits:
-    """What two lanes together reach: twice the 98th percentile of one network's rates, alone."""
-    rates = {"flops": [], "moved_bytes": []}
-    for line in lines:
-        for at, member in enumerate(line["pair"]):
-            alone_s = median(round_[at] for round_ in line["rounds"])
-            for name, values in rates.items():
-                values.append(member[name] * member["times"] / alone_s)
-    flops_s, bytes_s = (2.0 * float(np.percentile(values, 98)) for values in rates.values())
-    return DeviceLimits(flops_s, bytes_s, 2, 2e-6, cache_bytes())
-
-
-def cache_bytes() -> float:
-    """The last cache of this machine."""
-    path = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
-    return float(path.read_text().strip().removesuffix("K")) * 1024.0 if path.exists() else 32e6
-
-
 def load(path: Path) -> Data:
     """Pairs that are even enough, as rows."""
     lines = [json.loads(line) for line in path.read_text().splitlines()[1:] if line.endswith("}")]
-    device = limits(lines)
+    device = processor_limits(known_latency()[0], 2)
     sides: list[list[Any]] = [[], []]
     alone, together, rounds, families = [], [], [], []
     for line in lines:
@@ -101,7 +82,8 @@ def load(path: Path) -> Data:
                 footprint_bytes=member["footprint_bytes"],
                 operator_shares={},
             )
-            pressure = lane_pressures("synthetic", 1, 2, [work], [solo[at]], device)[0]
+            probed = [member["slowdowns"]]
+            pressure = lane_pressures("synthetic", 1, 2, [work], [solo[at]], device, probed)[0]
             # Seconds are those of one run: what is shipped sees blocks, not stretches of many.
             sides[at].append((solo[at] / member["times"], *pressure[3:8], *pressure.slowdowns))
         alone.append(solo)

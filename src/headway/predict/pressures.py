@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from headway.core.block import Pressure
@@ -11,8 +12,20 @@ from headway.predict.features import NO_SLOWDOWN, PROBES
 if TYPE_CHECKING:
     from headway.models.block_work import BlockWork
     from headway.predict.features import DeviceLimits
+    from headway.predict.latency import LatencyModel
 
 _SHORTEST_S: Final = 1e-9
+
+
+def processor_limits(latency: LatencyModel, threads: int) -> DeviceLimits:
+    """What that many threads of a processor can do together.
+
+    As measured with so many; else as many times the arithmetic of one, and its bandwidth, which they share.
+    """
+    if threads in latency.widths:
+        return latency.limits(threads)
+    one = latency.limits(1)
+    return replace(one, flops_s=threads * one.flops_s, places=threads)
 
 
 def lane_pressures(

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headway.config import LaneHardware, Scenario
 from headway.core.device import Device
@@ -17,10 +17,13 @@ from headway.live.cache import ProfileCache, cache_folder
 from headway.live.overheads import measure_overheads
 from headway.live.processors import available, machine, runtime
 from headway.live.profiler import Intake, take_in
-from headway.models.profile import DeviceProfile
+from headway.models.profile import DeviceProfile, ModelProfile
 from headway.models.reading import zoo_model
 from headway.record.results import write_text
 from headway.wiring.overheads import measure_request_s
+
+if TYPE_CHECKING:
+    from headway.predict.features import DeviceLimits
 
 Step = Callable[[str], None]
 """Called with a few words whenever a part of the preparation begins."""
@@ -93,7 +96,8 @@ def measure(
     for key, position in models.items():
         say(f"splitting and measuring {key}")
         intakes[key] = _take_in(scenario, position, key, lanes)
-    tables = {key: LaneTable(intake.profile, device, overheads) for key, intake in intakes.items()}
+    limits = limits_of(device) if hardware.overlap == "predicted" else None
+    tables = {key: lane_table(intake.profile, device, overheads, limits) for key, intake in intakes.items()}
     return Measured(
         lanes,
         intakes,
@@ -111,6 +115,35 @@ def measure(
         )
         or (1.0,),
     )
+
+
+def limits_of(device: Device) -> DeviceLimits:
+    """What all lanes of a processor can do together, as this machine was calibrated, or as it is shipped."""
+    from headway.predict.pressures import processor_limits
+    from headway.wiring.calibration import known_latency
+
+    return processor_limits(known_latency()[0], sum(core.threads for core in device.cores))
+
+
+def lane_table(
+    profile: ModelProfile, device: Device, overheads: DeviceProfile, limits: DeviceLimits | None = None
+) -> LaneTable:
+    """The cost table of a measured model; with `limits` it says what blocks press on, where that is known."""
+    works = [block.work for block in profile.blocks if block.work is not None]
+    if limits is None or len(works) < len(profile.blocks):
+        return LaneTable(profile, device, overheads)
+    from headway.predict.pressures import lane_pressures
+
+    threads, count = device.cores[0].threads, len(device.cores)
+    slowdowns = [block.slowdowns for block in profile.blocks]
+    pressures = {
+        lanes: lane_pressures(
+            profile.model, lanes, count, works, profile.seconds(lanes * threads), limits, slowdowns
+        )
+        for lanes in range(1, count + 1)
+        if lanes * threads in profile.widths
+    }
+    return LaneTable(profile, device, overheads, pressures)
 
 
 def processors_of(device: Device) -> tuple[tuple[int, ...], ...]:
