@@ -135,6 +135,7 @@ class ServedWorld:
         fails: Sequence[tuple[int, int]] = (),
         admission: str = "predicted",
         repository: Repository | None = None,
+        believed: Mapping[str, Sequence[float]] | None = None,
         **more: Any,
     ) -> None:
         self.seconds = seconds or {"short": (1e-3,), "long": (2e-3,) * 4}
@@ -148,7 +149,7 @@ class ServedWorld:
             }
         )
         self.clock = VirtualClock()
-        self.installer = ToyInstaller(self.seconds, lanes)
+        self.installer = ToyInstaller(believed or self.seconds, lanes)
         self.models = Models(self.installer, repository)
         rule = OverlapLoss(0.0)
         tables = self.installer.tables

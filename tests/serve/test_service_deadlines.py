@@ -55,6 +55,18 @@ def test_what_runs_counts_for_what_is_left_of_it() -> None:
     assert world.refusal("late").predicted_finish_s == pytest.approx(9e-3 + 8e-3 - 6.5e-3)
 
 
+def test_where_runs_are_faster_than_believed_predictions_follow() -> None:
+    world = ServedWorld([{"name": "a"}], {"m": (8e-3,)}, believed={"m": (10e-3,)})
+    for number in range(3):
+        world.infer(0.02 * number, f"before {number}", "m")
+    world.infer(0.1, "in time", "m", timeout_s=9e-3)
+    world.infer(0.2, "late", "m", timeout_s=7e-3)
+    world.infer(1.5, "after silence", "m", timeout_s=7e-3)
+    world.play()
+    assert world.how("in time", "late", "after silence") == ["done", "LIMITED", "LATE"]
+    assert world.refusal("late").predicted_finish_s == pytest.approx(8e-3)
+
+
 def test_without_admission_a_request_expires_at_its_deadline_by_a_timer() -> None:
     tenants = [{"name": "a", "slas": {"short": {"deadline": "1500 us"}, "long": {"deadline": "1 s"}}}]
     world = ServedWorld(tenants, policy="fcfs", admission="policy")

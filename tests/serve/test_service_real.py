@@ -138,6 +138,22 @@ def test_corrupt_models_are_unavailable_with_a_reason_and_the_server_goes_on(
     assert server.service.ready()
 
 
+def test_a_model_that_kills_whoever_reads_it_is_unavailable(
+    server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server._intake._end_if_idle()
+    monkeypatch.setattr(
+        "headway.serve.intake._PROGRAM", "import os, sys; os.read(int(sys.argv[1]), 1); os.abort()"
+    )
+    tiny_models.put(folder / "models", "deadly", 1, tiny_models.lookup())
+    with pytest.raises(Refusal, match="ended by it"):
+        server.models.load("deadly").result(30)
+    monkeypatch.undo()
+    server.models.load("deadly").result(30)
+    np.testing.assert_array_equal(result(server, IDS, "deadly"), tiny_models.expected(IDS))
+    server.models.unload("deadly").result(30)
+
+
 def test_descriptions_are_those_of_the_file(server: Server) -> None:
     described = server.service.describe("lookup")
     assert [(each.name, each.datatype, each.shape) for each in described.inputs] == [("ids", "INT64", (4,))]

@@ -25,8 +25,31 @@ LeastSeconds = Callable[[Request], float]
 """Seconds that the rest of a request takes alone on the device, on as many lanes as make it fastest."""
 
 
+Pace = Callable[[Request], float]
+"""The share, in (0, 1], of the seconds believed that a request's runs really take."""
+
+FIRST_RUNS: Final = 3
+"""The fastest of a model's first runs says how long it takes; the very first finds nothing in the caches."""
+
+GAIN: Final = 0.1
+LEAST_PACE: Final = 0.1
+SILENCE_S: Final = 1.0
+"""After so long without a run of a model its pace is believed to be half of what it was: if all its requests
+were refused because the machine was busy, nothing would ever show that it is not busy any more."""
+
+
+def _as_believed(request: Request) -> float:
+    return 1.0
+
+
 def predicted_finish_s(
-    request: Request, view: View, *, least_s: LeastSeconds, speed: float, without: Sequence[Request] = ()
+    request: Request,
+    view: View,
+    *,
+    least_s: LeastSeconds,
+    speed: float,
+    pace: Pace = _as_believed,
+    without: Sequence[Request] = (),
 ) -> float:
     """When a waiting request will be done, by the earlier of two schedules; see the module.
 
@@ -35,6 +58,7 @@ def predicted_finish_s(
         view: of the engine; times are on its clock.
         least_s: of a request's rest, alone.
         speed: share of its full speed, in (0, 1], with which a run goes on while all lanes are busy.
+        pace: of each request.
         without: waiting requests that are given up and have no part in this.
     """
     now, lanes = view.now, len(view.device.cores)
@@ -50,25 +74,29 @@ def predicted_finish_s(
     for run in view.running:
         # What is preempted leaves its lanes at the end of its block.
         stays = _before(run.request, request) and run.stopping is None
-        until_s = max(now, run.expected_end_s if stays else min(run.block_end_s, run.expected_end_s))
+        end_s = run.expected_end_s if stays else min(run.block_end_s, run.expected_end_s)
+        until_s = now + max(0.0, end_s - now) * pace(run.request)
         for core in run.cores:
             ends_s[core.index] = max(ends_s[core.index], until_s)
         at_once_s += (until_s - now) * len(run.cores) / lanes
     heapify(ends_s)
     for other in ahead:
-        heapreplace(ends_s, ends_s[0] + view.remaining_s(other) / (speed if lanes > 1 else 1.0))
-        at_once_s += least_s(other)
+        left_s = view.remaining_s(other) * pace(other)
+        heapreplace(ends_s, ends_s[0] + left_s / (speed if lanes > 1 else 1.0))
+        at_once_s += least_s(other) * pace(other)
     busy = len(view.running) + len(ahead)
-    side_by_side_s = ends_s[0] + view.remaining_s(request) / (speed if busy and lanes > 1 else 1.0)
-    return min(side_by_side_s, at_once_s + least_s(request))
+    own_s = view.remaining_s(request) * pace(request)
+    side_by_side_s = ends_s[0] + own_s / (speed if busy and lanes > 1 else 1.0)
+    return min(side_by_side_s, at_once_s + least_s(request) * pace(request))
 
 
 def _before(other: Request, request: Request) -> bool:
     return _order(other) < _order(request)
 
 
-def _order(request: Request) -> tuple[float, float, int]:
-    return request.deadline_s, request.arrival_s, request.id
+def _order(request: Request) -> tuple[bool, float, float, int]:
+    """Earliest deadline first, best effort last."""
+    return not request.strict, request.deadline_s, request.arrival_s, request.id
 
 
 class Admission:
@@ -76,6 +104,9 @@ class Admission:
 
     Implements `headway.core.protocols.Policy`. `finish_s` holds when each request that was dropped, by this
     check or by the policy, would have been done; whoever reads it takes it out.
+
+    Profiles that were taken on a busy machine promise less than the machine does at rest, so that the check
+    learns from runs by how much they are faster than believed. That they are slower it leaves to the policy.
 
     Args:
         inner: the policy.
@@ -91,6 +122,8 @@ class Admission:
         self.finish_s: dict[int, float] = {}
         self._least_s, self._speed, self.checking = least_s, speed, checking
         self._new: list[Request] = []
+        self._paces: dict[str, _ModelPace] = {}
+        self._now = 0.0
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """The policy's own."""
@@ -100,6 +133,7 @@ class Admission:
 
     def decide(self, view: View) -> Iterable[Decision]:
         """Drops of what has just come, then what the policy decides about the rest."""
+        self._now = view.now
         late: list[Request] = []
         if self._new:
             new, self._new = self._new, []
@@ -116,7 +150,13 @@ class Admission:
             yield from self._noted(self.inner.decide(cast(View, rest)), view)
 
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:
-        """Passed on."""
+        """Learn from it, and pass it on."""
+        kinds = tuple([view.device.kind_of[core.index] for core in run.cores])
+        option = view.table(run.request).option(run.mode, run.blocks.start, run.blocks.stop, kinds)
+        believed_s = option.seconds(view.device.dram_bandwidth_bytes_s)
+        if believed_s > 0.0:
+            pace = self._paces.setdefault(run.request.model, _ModelPace())
+            pace.learn(actual_s / believed_s, view.now)
         self.inner.on_finish(run, actual_s, view)
 
     def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
@@ -129,14 +169,45 @@ class Admission:
                 self._finish(decision.request, view, ())
             yield decision
 
+    def _pace(self, request: Request) -> float:
+        known = self._paces.get(request.model)
+        return 1.0 if known is None else known.at(self._now)
+
+    def forget(self, model: str) -> None:
+        """A model is gone."""
+        self._paces.pop(model, None)
+
     def _finish(self, request: Request, view: View, without: Sequence[Request]) -> float:
         """Predict, and keep the prediction if it is late."""
         finish_s = predicted_finish_s(
-            request, view, least_s=self._least_s, speed=self._speed, without=without
+            request, view, least_s=self._least_s, speed=self._speed, pace=self._pace, without=without
         )
         if finish_s > request.deadline_s:
             self.finish_s[request.id] = finish_s
         return finish_s
+
+
+class _ModelPace:
+    """How much of the time believed a model's runs take."""
+
+    __slots__ = ("_at_s", "_ratio", "_runs")
+
+    def __init__(self) -> None:
+        self._ratio, self._runs, self._at_s = 1.0, 0, 0.0
+
+    def learn(self, ratio: float, now: float) -> None:
+        """A run has taken that share of what was believed."""
+        self._runs += 1
+        if self._runs <= FIRST_RUNS:
+            self._ratio = ratio if self._runs == 1 else min(self._ratio, ratio)
+        else:
+            self._ratio += GAIN * (ratio - self._ratio)
+        self._at_s = now
+
+    def at(self, now: float) -> float:
+        """The share now; above 1 counts as 1."""
+        share = min(1.0, self._ratio)
+        return max(LEAST_PACE, share if now - self._at_s < SILENCE_S else 0.5 * share)
 
 
 class _Without:

@@ -35,7 +35,7 @@ from headway.models.profile import DeviceProfile
 from headway.policies import Policy, make
 from headway.predict.lane_estimator import LaneEstimator
 from headway.predict.overlap import ConstantOverlap, OverlapModel, shipped
-from headway.serve.admission import Admission
+from headway.serve.admission import FIRST_RUNS, Admission
 from headway.serve.engine_service import EngineService
 from headway.serve.event_log import NoLog, RetainedLog
 from headway.serve.intake import IntakeProcess
@@ -82,6 +82,7 @@ class Installation:
         self.tables: dict[str, LaneTable] = {}
         self.executor: ModelExecutor
         self.service: EngineService
+        self.admission: Admission
         self._device, self._overheads, self._intake, self._sets = device, overheads, intake, sets
         self._in_use: set[str] = set()
 
@@ -98,7 +99,8 @@ class Installation:
             self.executor.admit(key, intake.split)
             for cores in self._sets:
                 self.executor.prepare(key, cores)
-            self._warm_up(loaded, intake)
+            for _ in range(FIRST_RUNS):
+                self._warm_up(loaded, intake)
         except HeadwayError:
             self.remove(loaded)
             raise
@@ -119,6 +121,7 @@ class Installation:
     def _forget(self, key: str, table: LaneTable) -> None:
         if key not in self._in_use and self.tables.get(key) is table:
             del self.tables[key]
+            self.admission.forget(key)
 
     def least_s(self, request: Request) -> float:
         """Seconds that the rest of a request takes alone, on as many lanes as make it fastest."""
@@ -189,7 +192,7 @@ class Server:
         self.models = Models(self._installation, self._repository)
         self.service = EngineService(self.models, Tenants(serving, 0.0), self._admission)
         self.service.overrides_accepted = serving.repository is not None and serving.repository.overrides
-        self._installation.service = self.service
+        self._installation.service, self._installation.admission = self.service, self._admission
         self._log = _event_log(serving, device)
         overlap = shipped() if hardware.overlap == "predicted" else ConstantOverlap(measured_w)
         estimator = _belief(serving, policy, device, self._installation.tables, overlap)
