@@ -90,7 +90,7 @@ def _predicted(row: dict[str, str], folder: Path, predictors: dict) -> dict:
         "measured_ms": measured_ms,
     }
     for kind, predictor in predictors[row["gpu"].split("-")[0]].items():
-        estimates = predictor.kernels_s(kernels, device_of(row["gpu"]))
+        estimates = predictor.stream_s(kernels, device_of(row["gpu"]))
         by_class = {
             one.value: 1e3
             * sum(

@@ -61,3 +61,18 @@ def test_more_work_takes_longer_and_a_faster_device_less(kernel):
         )
         assert seconds(larger, name) > seconds(kernel, name)
     assert seconds(kernel, "h100-sxm") < seconds(kernel, "v100") < seconds(kernel, "p4")
+
+
+def test_in_a_stream_a_launch_hides_behind_the_kernel_before():
+    predictor = shipped_predictor()
+    kernels = [linear(8, 64, 64), linear(8192, 4096, 4096), softmax(1, 64), softmax(16384, 4096)]
+    for name in known_devices():
+        alone = predictor.kernels_s(kernels, known_device(name))
+        stream = predictor.stream_s(kernels, known_device(name))
+        assert stream.middle_s[[0, 2]] == pytest.approx(alone.middle_s[[0, 2]])
+        assert (stream.middle_s[[1, 3]] < alone.middle_s[[1, 3]]).all()
+        hidden = alone.middle_s[[1, 3]] - stream.middle_s[[1, 3]]
+        assert hidden == pytest.approx(alone.middle_s[[0, 2]])
+        assert (stream.low_s < stream.middle_s).all()
+        assert (stream.middle_s < stream.high_s).all()
+    assert len(predictor.stream_s([], known_device("t4")).middle_s) == 0

@@ -53,7 +53,7 @@ class BlockDemand:
 def block_seconds(
     graph: Graph, cuts: Sequence[int], device: GpuDevice, predictor: GpuPredictor | None = None
 ) -> tuple[BlockSeconds, ...]:
-    """Latency of each block of a float32 model, its kernels one after the other, nothing fused.
+    """Latency of each block of a float32 model, its kernels in a stream one after the other, nothing fused.
 
     The errors of one model's kernels on one GPU go together, so the bounds of a block are the sums of its
     kernels' bounds, and those of a model the sums of its blocks'. That is wider than independent errors.
@@ -72,7 +72,7 @@ def block_seconds(
     found = []
     for first, end in pairwise(bounds):
         kernels = [kernel for layer in lowered[first:end] for kernel in layer]
-        estimates = used.kernels_s(kernels, device)
+        estimates = used.stream_s(kernels, device)
         middle_s = float(estimates.middle_s.sum())
         outside_s = float(estimates.middle_s[estimates.extrapolated].sum())
         found.append(
@@ -99,7 +99,7 @@ def kernel_demands(
     found = []
     for first, end in pairwise(bounds):
         kernels = [kernel for layer in lowered[first:end] for kernel in layer]
-        found.append(_demand(kernels, used.kernels_s(kernels, device).middle_s, device))
+        found.append(_demand(kernels, used.stream_s(kernels, device).middle_s, device))
     return tuple(found)
 
 
@@ -140,7 +140,7 @@ def even_cuts(
     used = predictor or shipped_predictor()
     flat = [kernel for layer in lowered for kernel in layer]
     owner = [at for at, layer in enumerate(lowered) for _ in layer]
-    per_layer = np.bincount(owner, used.kernels_s(flat, device).middle_s, minlength=len(lowered))
+    per_layer = np.bincount(owner, used.stream_s(flat, device).middle_s, minlength=len(lowered))
     until = np.cumsum(per_layer)
     crossing = np.zeros(len(lowered) + 1)
     for layer in graph.layers:

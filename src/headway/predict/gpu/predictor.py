@@ -18,6 +18,14 @@ from headway.predict.gpu.forest import Forest
 from headway.predict.gpu.kernels import Kernel
 
 SEEN_GPU: Final = "gpu"  # the feature that says which measured GPU it is
+_SMALLEST: Final = {  # shapes so small that their latency is that of the launch
+    KernelClass.BMM: (1, 8, 8, 8),
+    KernelClass.LINEAR: (1, 8, 64, 64),
+    KernelClass.CONV: (1, 3, 3, 5, 5, 3),
+    KernelClass.ELEMENTWISE: (1, 64, 2),
+    KernelClass.SOFTMAX: (1, 64, 2),
+    KernelClass.LAYER_NORM: (1, 64, 2),
+}
 _EXTRAPOLATED: Final = 2.0  # how much wider the interval of a kernel is that no measured row is like
 
 
@@ -54,7 +62,7 @@ class GpuPredictor:
         return self.measured.get(device.name)
 
     def kernels_s(self, kernels: Sequence[Kernel], device: GpuDevice) -> KernelEstimates:
-        """Latencies of kernels, each run alone in float32.
+        """Latencies of kernels, each run alone in float32 on an idle device, its launch included.
 
         The interval of one kernel holds `level` of such kernels on average over GPUs; kernels that no
         measured row is like get twice the margins in log latency.
@@ -77,6 +85,25 @@ class GpuPredictor:
             low[places] = seconds * np.exp(np.minimum(below, 0.0) * wider)
             high[places] = seconds * np.exp(np.maximum(above, 0.0) * wider)
         return KernelEstimates(middle, low, high, extrapolated)
+
+    def stream_s(self, kernels: Sequence[Kernel], device: GpuDevice) -> KernelEstimates:
+        """What kernels take that are launched one after the other without waiting for each other.
+
+        Measured latencies of single kernels hold the launch, since the device was idle before it. In a stream
+        the launch of a kernel hides behind the kernel before, but the host launches no faster than that: a
+        kernel adds its latency less the launch, and at least the launch. Intervals as for `kernels_s`.
+        """
+        alone = self.kernels_s(kernels, device)
+        launch = {
+            kernel_class: float(
+                self.kernels_s([Kernel(kernel_class, _SMALLEST[kernel_class])], device).middle_s[0]
+            )
+            for kernel_class in {kernel.kernel_class for kernel in kernels}
+        }
+        launches = np.array([launch[kernel.kernel_class] * kernel.count for kernel in kernels])
+        added = np.maximum(alone.middle_s - launches, launches)
+        share = added / alone.middle_s
+        return KernelEstimates(added, alone.low_s * share, alone.high_s * share, alone.extrapolated)
 
     @staticmethod
     def _seconds(
