@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +217,25 @@ def test_nothing_is_left_behind_by_one_that_is_killed() -> None:
     deadline = time.monotonic() + 30.0
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
+    assert not folder.exists()
+
+
+def test_what_was_shared_goes_with_who_can_hear_no_more(tmp_path: Path) -> None:
+    """The pipe of one that is killed closes before it stops being the parent."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    ours, theirs = socket.socketpair()
+    program = "from headway.live.executors.child import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(theirs.fileno())], pass_fds=[theirs.fileno()]
+    )
+    theirs.close()
+    connection = Connection(ours.detach())
+    connection.send((NullLanes(BLOCKS, [[0]]), str(folder), 0, False, False))
+    assert connection.poll(LIMIT_S)
+    assert connection.recv() == ("ready", None)
+    connection.close()
+    assert process.wait(LIMIT_S) == 0
     assert not folder.exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import threading
@@ -36,7 +35,6 @@ class Child:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._parent = os.getppid()
         self._sending = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
         make, folder, generation, brings_inputs, wants_results = connection.recv()
@@ -88,7 +86,7 @@ class Child:
             pass
         finally:
             executor.close()
-            if os.getppid() != self._parent:  # whoever would remove it was killed
+            if not self._is_heard():  # whoever would remove it was killed
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _prepare(self, ask: int, *arguments: Any) -> None:
@@ -109,6 +107,15 @@ class Child:
 
     def _post(self, event: Event) -> None:
         self._send("event", event)
+
+    def _is_heard(self) -> bool:
+        """Whether the other end only has no more to say. One that died hears nothing either; that it is no
+        longer the parent shows only a moment after its end of the pipe has closed."""
+        try:
+            self._send("bye")
+        except OSError:
+            return False
+        return True
 
     def _send(self, *message: Any) -> None:
         with self._sending:

@@ -242,6 +242,8 @@ class ProcessExecutor:
                 self._pass_on(content[0])
             elif kind == "result":
                 self._take_result(*content)
+            elif kind == "bye":
+                pass  # it only asks whether anybody hears it
             elif kind == "prepared":
                 ask, refusal = content
                 if not ask:
