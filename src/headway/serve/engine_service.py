@@ -7,10 +7,9 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from headway.config.serving import Serving
-from headway.config.serving_parts import ServedTenant
 from headway.core.messages import Reply
 from headway.core.request import Request
 from headway.live.service import LiveService, Timers
@@ -19,6 +18,7 @@ from headway.serve.answers import Answered, Inference, answer_to, broken, stoppi
 from headway.serve.lifecycle import Models
 from headway.serve.loaded import PLATFORM, Loaded
 from headway.serve.refusal import Cause, Refusal
+from headway.serve.requests import asked_request, warm_up_request
 from headway.serve.service import (
     Done,
     IndexEntry,
@@ -28,10 +28,7 @@ from headway.serve.service import (
     ModelStatistics,
     Ticket,
 )
-from headway.serve.tenants import NO_SLA_S, Tenants
-
-WARM_UP: Final = "headway-warm-up"
-"""The tenant of what a model runs before it is ready: best effort, with an hour's time."""
+from headway.serve.tenants import Tenants
 
 
 class InferenceTicket:
@@ -99,7 +96,9 @@ class EngineService:
             live = self._engine
             now = live.now()
             arrival_s = now - max(0.0, began_s - request.arrived_s)
-            asked = self._request(settings, loaded, arrival_s, request.timeout_s, request.priority)
+            asked = asked_request(
+                next(self._ids), settings, loaded, arrival_s, request.timeout_s, request.priority
+            )
             if asked.deadline_s <= now and request.timeout_s is not None:
                 raise Refusal(Cause.LATE, "its time had passed when it arrived")
             door.enter(request.body_bytes, now)
@@ -120,7 +119,7 @@ class EngineService:
     def warm_up(self, loaded: Loaded, inputs: Mapping[str, Any], done: Done) -> None:
         """Run a model once, behind all other work; nobody else knows of it yet."""
         now = self._engine.now()
-        asked = self._new_request(WARM_UP, loaded, now, now + NO_SLA_S, strict=False)
+        asked = warm_up_request(next(self._ids), loaded, now)
         inference = Inference(asked, loaded, inputs, loaded.split.outputs, [done])
         self.models.hold(loaded)
         self._under_way[asked.id] = inference
@@ -131,63 +130,6 @@ class EngineService:
         inference = self._under_way.get(id)
         if inference is not None and self._answer(inference, refusal):
             self._engine.cancel(id)
-
-    def _request(
-        self,
-        tenant: ServedTenant,
-        loaded: Loaded,
-        arrival_s: float,
-        timeout_s: float | None,
-        priority: int | None,
-    ) -> Request:
-        sla = tenant.sla_of(loaded.name)
-        bounds = [] if sla is None else [sla.relative_deadline_s(loaded.isolated_s)]
-        if timeout_s is not None:
-            bounds.append(timeout_s)
-        relative_s = min(bounds, default=NO_SLA_S)
-        binding = tenant.strict or not sla
-        asked = self._new_request(
-            tenant.name,
-            loaded,
-            arrival_s,
-            arrival_s + relative_s,
-            strict=tenant.strict and bool(bounds),
-            priority=tenant.priority if priority is None else priority,
-            weight=tenant.weight,
-        )
-        expires_s = timeout_s
-        if isinstance(tenant.expires, float):
-            expires_s = min(tenant.expires, timeout_s or tenant.expires)
-        elif binding and bounds:
-            expires_s = relative_s
-        asked.expires_s = None if expires_s is None else arrival_s + expires_s
-        return asked
-
-    def _new_request(
-        self,
-        tenant: str,
-        loaded: Loaded,
-        arrival_s: float,
-        deadline_s: float,
-        *,
-        strict: bool,
-        priority: int = 0,
-        weight: float = 1.0,
-    ) -> Request:
-        id = next(self._ids)
-        return Request(
-            id,
-            tenant,
-            id,
-            loaded.key,
-            arrival_s,
-            deadline_s,
-            loaded.blocks,
-            loaded.isolated_s,
-            priority,
-            weight,
-            strict,
-        )
 
     def _require_open(self) -> None:
         if self.broken is not None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, Protocol
 
 from headway.core.errors import HeadwayError
 from headway.serve.causes import without_paths
 from headway.serve.loaded import Loaded
+from headway.serve.memory import return_memory
 from headway.serve.model_statistics import Tally
 from headway.serve.refusal import Cause, Refusal
 from headway.serve.repository import ModelSource, Repository
@@ -302,19 +299,3 @@ class Models:
                     each.state, each.reason = ModelState.UNAVAILABLE, reason
             if not there:
                 there[_NO_VERSION] = _Version(Tally(name, _NO_VERSION), ModelState.UNAVAILABLE, reason)
-
-
-def return_memory() -> None:
-    """Give the system back what was freed; the C library would keep much of it."""
-    gc.collect()
-    trim = _malloc_trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _malloc_trim() -> Callable[[int], int] | None:
-    with suppress(OSError, AttributeError):
-        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-        return trim
-    return None

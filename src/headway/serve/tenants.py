@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from headway.config.serving import ANONYMOUS, Serving
 from headway.config.serving_parts import ServedTenant
 from headway.serve.keys import hash_of, owner_of
 from headway.serve.refusal import Cause, Refusal
-
-NO_SLA_S: Final = 3600.0
-"""The deadline of a request that nobody gave one."""
 
 
 class TokenBucket:
