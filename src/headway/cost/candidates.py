@@ -11,7 +11,7 @@ from headway.core.hierarchy import OPERANDS, Hierarchy
 from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.mapping import Costs, Overlap, evaluate
 from headway.cost.nest import AT, Batch, Nest, input_map, joined, spreads, touched
-from headway.cost.orders import all_orders, allocated, block_orders, loop_factors
+from headway.cost.orders import all_orders, allocated, block_orders, loop_factors, without
 from headway.cost.subarray import columns_of, folded, full, is_product, least_cycles, ordered_parts
 
 _FACTOR_LIMITS = (4, 6)  # orders of few large loops, and of more small ones
@@ -108,11 +108,6 @@ class Candidates:
         return found
 
 
-def _one_order(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
-    (order, sizes), *_ = _few_orders(temporal)
-    return [(order[:1], sizes[:1])]
-
-
 def _batch(
     nest: Nest,
     hierarchy: Hierarchy,
@@ -166,8 +161,14 @@ def _most_orders(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
 
 
 def _few_orders(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
-    orders = block_orders(temporal[AT["G"]] > 1)
-    return [(orders, np.array(temporal, dtype=np.float64)[orders])]
+    sizes = np.array(temporal, dtype=np.int64)
+    orders = without(block_orders(temporal[AT["G"]] > 1), sizes > 1)
+    return [(orders, sizes[orders].astype(np.float64))]
+
+
+def _one_order(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
+    (order, sizes), *_ = _few_orders(temporal)
+    return [(order[:1], sizes[:1])]
 
 
 def _try_more_loops(
@@ -191,7 +192,7 @@ def _try_parts(tried: list[Candidates], nest: Nest, hierarchy: Hierarchy, operan
     once = _least_top_cycles(nest, hierarchy)
     cycles_of_parts, every = ordered_parts(np.array(nest.sizes, dtype=np.int64), hierarchy)
     least: Floats = np.maximum(cycles_of_parts, once)
-    of_use = least < fastest * _SURELY
+    of_use = (least < fastest * _SURELY) & ~_like_the_whole(nest, hierarchy, every)
     least, every = least[of_use], every[of_use]
     if len(every):  # what comes before and after the computation is the same in any order
         some = Candidates.of(nest, hierarchy, "physical", operands, every, _one_order)
@@ -215,6 +216,17 @@ def _try_parts(tried: list[Candidates], nest: Nest, hierarchy: Hierarchy, operan
             part = every[index][None, :]
             tried.append(Candidates.of(nest, hierarchy, "physical", operands, part, _all_orders))
             fastest = min(fastest, tried[-1].fastest)
+
+
+def _like_the_whole(nest: Nest, hierarchy: Hierarchy, parts: Longs) -> Bools:
+    """[part]: those on which all loops take as many iterations as on the whole array."""
+    sizes = np.tile(np.array(nest.sizes, dtype=np.int64), (len(parts), 1))
+    whole = full(hierarchy, 1)
+    shaped = folded(sizes, columns_of(hierarchy, parts))
+    of_whole = folded(sizes[:1], columns_of(hierarchy, whole))
+    alike = spreads(shaped, hierarchy, parts)[2] == spreads(of_whole, hierarchy, whole)[2]
+    same: Bools = alike.all(axis=1) & (shaped == of_whole).all(axis=1)
+    return same
 
 
 def _try_parts_that_move_less(

@@ -18,7 +18,7 @@ from headway.core.hierarchy import LOOP_DIMS, Hierarchy, Memory, Move, Port
 from headway.cost.arrays import Floats, Longs
 from headway.cost.mapping import evaluate
 from headway.cost.nest import AT, DIMS, Batch, spreads, touched
-from headway.cost.orders import allocated, block_orders
+from headway.cost.orders import allocated, block_orders, without
 from headway.cost.subarray import (
     columns_of,
     folded,
@@ -141,6 +141,7 @@ def _fastest(rows: Longs, hierarchy: Hierarchy, factors: Longs) -> tuple[Floats,
 def _evaluated(rows: Longs, orders: Longs, hierarchy: Hierarchy, factors: Longs) -> tuple[Floats, Floats]:
     sizes = folded(rows[:, :DIMS], columns_of(hierarchy, factors))
     exact, whole, temporal = spreads(sizes, hierarchy, factors)
+    orders = without(orders, np.asarray((temporal > 1).any(axis=0)))
     count, tried = len(rows), len(orders)
     strides = rows[:, _STRIDES:_LIMITS].astype(np.float64)
     extent = sizes.astype(np.float64)
@@ -162,7 +163,7 @@ def _evaluated(rows: Longs, orders: Longs, hierarchy: Hierarchy, factors: Longs)
 
     batch = Batch(
         loops=np.tile(orders, (count, 1)),
-        sizes=temporal[:, orders].reshape(count * tried, DIMS).astype(np.float64),
+        sizes=temporal[:, orders].reshape(count * tried, -1).astype(np.float64),
         exact=repeated(exact),
         whole=repeated(whole),
         strides=repeated(strides),

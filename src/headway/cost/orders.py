@@ -97,6 +97,13 @@ def block_orders(grouped: bool) -> Longs:
     return np.array(found, dtype=np.int64)
 
 
+def without(orders: Longs, iterated: Bools) -> Longs:
+    """Orders [order, position] of all dims without those that have no iterations (`iterated` [dim])."""
+    if not iterated.any():
+        return orders[:, :1]
+    return orders[iterated[orders]].reshape(len(orders), -1)
+
+
 def allocated(batch: Batch, hierarchy: Hierarchy, twice: bool = False) -> tuple[Batch, Bools]:
     """The batch with cuts, and which rows fit.
 
