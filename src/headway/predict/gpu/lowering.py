@@ -15,7 +15,6 @@ from headway.predict.gpu.features import FLOAT_BYTES, KernelClass
 from headway.predict.gpu.kernels import Kernel, bmm, elementwise, layer_norm, linear, softmax
 
 _FLOATS: Final = ("float16", "bfloat16", "float64", "float8e4m3fn", "float8e5m2")
-_NOT_MEASURED: Final = "no rows of such an operator"
 
 
 def kernels_of(graph: Graph) -> tuple[tuple[Kernel, ...], ...]:
@@ -145,11 +144,11 @@ def _vector(layer: Layer) -> Kernel:
     if layer.op == "LayerNormalization":
         return layer_norm(rows, width, layer.name)
     if layer.kind is LayerKind.NORM:
-        return layer_norm(rows, width, layer.name, _NOT_MEASURED)
+        return layer_norm(rows, width, layer.name, f"no rows of {layer.op}")
     tensors = (layer.input_bytes + layer.output_bytes) / layer.output_bytes
     if layer.kind is LayerKind.ELEMENTWISE:
         return elementwise(rows, width, min(max(round(tensors), 2), 3), layer.name)
     # Reductions, pooling and moves pass once over what they read and write; a look-up reads what it writes.
     if layer.note.startswith("look-up"):
         tensors = 2.0
-    return elementwise(rows, width, max(tensors, 1.0), layer.name, _NOT_MEASURED)
+    return elementwise(rows, width, max(tensors, 1.0), layer.name, f"no rows of {layer.op}")
