@@ -157,6 +157,19 @@ def test_a_server_serves_takes_a_new_configuration_and_drains(serving: Serving) 
 
 
 @pytest.mark.slow
+def test_a_signal_while_models_are_loaded_ends_the_server(folder: Path) -> None:
+    serving = Serving(folder, config={**CONFIG, "models": [{"name": "m", "model": "resnet18"}]})
+    try:
+        serving.wait_for("^loading m")
+        time.sleep(0.5)
+        serving.process.send_signal(signal.SIGTERM)
+        assert serving.process.wait(20) == 0
+        assert not [line for line in serving.lines if "Traceback" in line]
+    finally:
+        serving.end()
+
+
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(serving: Serving) -> None:
     serving.wait_for("^ready$")
     busy = serving.spin(10**12)

@@ -123,6 +123,29 @@ def test_a_model_that_cannot_be_loaded_is_unavailable_with_its_reason(
     assert models.is_ready("bad", "")
 
 
+def test_whatever_loading_raises_the_next_model_is_loaded(installer: ToyInstaller, models: Models) -> None:
+    def raise_defect(source: ModelSource) -> None:
+        if source.name == "bad":
+            raise RuntimeError("a defect")
+
+    installer.before = raise_defect
+    with pytest.raises(Refusal, match="RuntimeError: a defect"):
+        models.load("bad").result()
+    models.load("m").result()
+    assert states(models) == {("bad", "1"): "UNAVAILABLE", ("m", "2"): "READY"}
+
+
+def test_a_folder_that_cannot_be_read_is_unavailable(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(self: Repository, name: str) -> Any:
+        raise PermissionError(13, "Permission denied", "/secret/place")
+
+    monkeypatch.setattr(Repository, "versions", unreadable)
+    with pytest.raises(Refusal, match="m: Permission denied") as refused:
+        models.load("m").result()
+    assert "secret" not in refused.value.message
+    assert states(models)["m", "0"] == "UNAVAILABLE"
+
+
 def test_a_reload_that_fails_leaves_the_old_one_serving(installer: ToyInstaller, models: Models) -> None:
     models.load("m").result()
     old = models.find("m", "")

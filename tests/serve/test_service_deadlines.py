@@ -186,6 +186,17 @@ def test_whoever_watches_hears_of_every_answer() -> None:
     assert {each.tenant for each in heard} == {"a"}
 
 
+def test_whoever_watches_hears_of_what_the_door_refused() -> None:
+    world = ServedWorld([{"name": "a", "queue": {"requests": 1}}])
+    heard: list[Any] = []
+    world.service.watch(heard.append)
+    world.infer(0.0, "one")
+    world.infer(0.0, "two")
+    world.play()
+    assert [each.refusal is None for each in heard] == [False, True]
+    assert (heard[0].tenant, heard[0].model, heard[0].refusal.cause.name) == ("a", "short", "LIMITED")
+
+
 def test_a_policy_that_fails_costs_decisions_not_requests() -> None:
     world = ServedWorld([STRICT])
 

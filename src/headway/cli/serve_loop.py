@@ -63,7 +63,7 @@ class _Life:
         self.events: SimpleQueue[str] = SimpleQueue()
         self.server: Server
         self._read = read
-        self._failure: HeadwayError | None = None
+        self._failure: Exception | None = None
         self._reloading = threading.Lock()
 
     def load(self) -> None:
@@ -71,7 +71,7 @@ class _Life:
         try:
             for failure in self.server.load():
                 print(f"not served: {failure}", file=sys.stderr, flush=True)
-        except HeadwayError as error:
+        except Exception as error:  # the main thread says it and ends
             self._failure = error
             self.events.put("failed")
         else:

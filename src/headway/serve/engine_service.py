@@ -101,11 +101,16 @@ class EngineService:
             )
             if asked.deadline_s <= now and request.timeout_s is not None:
                 raise Refusal(Cause.LATE, "its time had passed when it arrived")
-            door.enter(request.body_bytes, now)
+            size = max(request.body_bytes, sum(array.nbytes for array in inputs.values()))
+            door.enter(size, now)
+        except Refusal as refusal:
+            self.models.release(loaded)
+            self._tell_refused_at_once(settings.name, loaded, refusal)
+            raise
         except BaseException:
             self.models.release(loaded)
             raise
-        inference = Inference(asked, loaded, inputs, wanted, [done], door, request.body_bytes)
+        inference = Inference(asked, loaded, inputs, wanted, [done], door, size)
         inference.input_s = perf_counter() - began_s
         self._under_way[asked.id] = inference
         if request.timeout_s is not None:
@@ -209,10 +214,15 @@ class EngineService:
             for watcher in self._watchers:
                 watcher(answered)
 
+    def _tell_refused_at_once(self, tenant: str, loaded: Loaded, refusal: Refusal) -> None:
+        answered = Answered(tenant, loaded.name, loaded.version, 0.0, 0.0, 0.0, 0.0, False, refusal)
+        for watcher in self._watchers:
+            watcher(answered)
+
     # --- what front ends ask -----------------------------------------------------------------------
 
     def watch(self, watcher: Callable[[Answered], None]) -> None:
-        """Have every answer told, on whatever thread it is given; the watcher must not block."""
+        """Have every answer told, and what a tenant was refused at once; the watcher must not block."""
         self._watchers = (*self._watchers, watcher)
 
     def live(self) -> bool:

@@ -216,9 +216,10 @@ class Models:
     def _load(self, name: str, override: str | None) -> None:
         try:
             sources = self._sources(name, override)
-        except HeadwayError as error:
-            self._note_unavailable(name, without_paths(str(error)))
-            raise Refusal(Cause.INVALID, without_paths(str(error))) from None
+        except (HeadwayError, OSError) as error:
+            said = str(error) if isinstance(error, HeadwayError) else f"{name}: {error.strerror}"
+            self._note_unavailable(name, without_paths(said))
+            raise Refusal(Cause.INVALID, without_paths(said)) from None
         with self._lock:
             there = self._versions.setdefault(name, {})
             there.pop(_NO_VERSION, None)
@@ -239,8 +240,9 @@ class Models:
         """Load one version; returns why that cannot be."""
         try:
             loaded = self._installer.install(source)
-        except HeadwayError as error:
-            cause = f"{source.shown}: {without_paths(str(error), source.path)}"
+        except Exception as error:  # whatever a model does, the server goes on
+            said = str(error) if isinstance(error, HeadwayError) else f"{type(error).__name__}: {error}"
+            cause = f"{source.shown}: {without_paths(said, source.path)}"
             with self._lock:
                 each = self._versions[source.name][source.version]
                 each.reason = cause

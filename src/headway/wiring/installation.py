@@ -71,7 +71,7 @@ class Installation:
                 self.executor.prepare(key, cores)
             for _ in range(FIRST_RUNS):
                 self._warm_up(loaded, intake)
-        except HeadwayError:
+        except BaseException:
             self.remove(loaded)
             raise
         return loaded
