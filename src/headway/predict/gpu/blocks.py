@@ -133,8 +133,8 @@ def even_cuts(
 ) -> tuple[int, ...]:
     """Places that split a model into at most `blocks` blocks of about equal latency.
 
-    Near each even mark (within a third of a block) the place is taken where fewest bytes cross; a mark without
-    a place near it gives no cut. Raises HeadwayError as `block_seconds` does.
+    Near each even mark (within a third of a block) the place is taken where fewest bytes cross; a mark
+    without a place near it gives no cut. Raises HeadwayError as `block_seconds` does.
     """
     lowered = kernels_of(graph)
     used = predictor or shipped_predictor()
