@@ -105,6 +105,8 @@ def test_mistakes_are_named(
     assert "threads = [4096]; accepted: from 1" in failure(capsys, "calibrate", "--threads", "4096")
     said = failure(capsys, "inspect", "kws_res8", "--predict", "--threads", "77")
     assert "77 threads: not calibrated; accepted: 1" in said
+    said = failure(capsys, "inspect", "kws_res8", "--predict", "--gpu", "h100-sxm")
+    assert "--predict and --gpu: accepted: one of them" in said
     calibration.calibration_file().write_text("{}")
     assert "format None; accepted: 1" in failure(capsys, "inspect", "kws_res8", "--predict")
     calibration.samples_file().write_text("nothing\n")

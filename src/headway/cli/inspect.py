@@ -10,6 +10,7 @@ import typer
 
 from headway.cli import inspect_gpu, inspect_predict
 from headway.cli.model_argument import Dim, ModelArgument, parsed_sizes
+from headway.core.errors import HeadwayError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,6 +54,8 @@ def _inspect(
 
     sizes = parsed_sizes(dim)
     if predict:
+        if gpu is not None:
+            raise HeadwayError("--predict and --gpu: accepted: one of them, for lanes or for a GPU")
         inspect_predict.show(model, threads, sizes, as_json=as_json)
         return
     with Console(stderr=True).status(f"Reading {model}"):
