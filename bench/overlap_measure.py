@@ -33,6 +33,7 @@ from headway.models.node_work import node_works
 from headway.models.prepared import prepare
 from headway.models.runtime_session import SessionSettings, session_options
 from headway.models.split import split
+from headway.predict.group import operator_counts
 from headway.predict.synthetic import FAMILIES, synthetic_network
 
 STRETCH_S = 12e-3  # of one member of a pair, alone
@@ -56,6 +57,8 @@ class Network:
             "footprint_bytes": work.footprint_bytes,
             "output_elements": work.output_elements,
         }
+        operators = [each.op for each in works]
+        self.work["counts"] = operator_counts(operators)
         model = synthetic_network(number, seed=seed)
         options = session_options(SessionSettings(shared_arena=True))
         self.session = onnxruntime.InferenceSession(

@@ -19,11 +19,13 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+from sklearn.ensemble import RandomForestRegressor
 
 from headway.cost.contention import MOST_LOSS
 from headway.models.block_work import BlockWork
 from headway.predict.classes import class_vectors
 from headway.predict.fluid import Blocks, fluid_losses
+from headway.predict.mlp import fit_perceptron
 from headway.predict.overlap import HEADS, PAIR_VERSION, TreeOverlap, pair_vectors
 from headway.predict.pressures import lane_pressures, processor_limits
 from headway.predict.trees import Trees, complete_trees
@@ -45,6 +47,7 @@ class Data:
     together: np.ndarray
     rounds: np.ndarray  # [pair, round]: w of each round
     families: np.ndarray  # [pair, member]
+    counts: np.ndarray  # [pair, feature]: operators of each sort and runs of both, the longer network first
 
     def at(self, rows: np.ndarray) -> Data:
         """Those rows."""
@@ -57,6 +60,7 @@ class Data:
             self.together[rows],
             self.rounds[rows],
             self.families[rows],
+            self.counts[rows],
         )
 
 
@@ -65,7 +69,7 @@ def load(path: Path) -> Data:
     lines = [json.loads(line) for line in path.read_text().splitlines()[1:] if line.endswith("}")]
     device = processor_limits(known_latency()[0], 2)
     sides: list[list[Any]] = [[], []]
-    alone, together, rounds, families = [], [], [], []
+    alone, together, rounds, families, counts = [], [], [], [], []
     for line in lines:
         table = np.array(line["rounds"])
         solo, both = np.median(table[:, :2], axis=0), float(np.median(table[:, 2]))
@@ -90,6 +94,8 @@ def load(path: Path) -> Data:
         together.append(both)
         rounds.append((table[:, 2] - table[:, :2].max(axis=1)) / table[:, :2].min(axis=1))
         families.append([member["family"] for member in line["pair"]])
+        members = sorted(zip(solo, line["pair"], strict=True), key=lambda each: -each[0])
+        counts.append([each for _, member in members for each in (*member["counts"], member["times"])])
     first, second = (np.array(side) for side in sides)
     losses = (np.array(together) - np.max(alone, axis=1)) / np.min(alone, axis=1)
     return Data(
@@ -100,6 +106,7 @@ def load(path: Path) -> Data:
         np.array(together),
         np.array(rounds),
         np.array(families),
+        np.array(counts, dtype=float),
     )
 
 
@@ -131,6 +138,32 @@ def fit(data: Data, *, with_fluid: bool, seed: int) -> tuple[Trees, bool]:
         model.fit(rows, target, sample_weight=weights)
         heads.append(model.booster_.dump_model()["tree_info"])
     return complete_trees(heads), with_fluid
+
+
+def others(rest: Data, test: Data, seed: int) -> dict[str, np.ndarray]:
+    """w of what others predict with: a plane and a random forest over the pair vector, and SKADI's network
+    over counts of operators and runs, which predicts T."""
+    known, asked = pair_vectors(rest.first, rest.second), pair_vectors(test.first, test.second)
+    weights = np.sqrt((rest.alone.min(axis=1) / rest.together) ** 2)
+    scale = known.std(axis=0) + 1e-9
+    inputs = np.column_stack([known / scale, np.ones(len(known))])
+    ridge = 0.1 * np.eye(inputs.shape[1])
+    plane, *_ = np.linalg.lstsq(
+        np.vstack([inputs * weights[:, None], ridge]),
+        np.concatenate([rest.w * weights, np.zeros(len(ridge))]),
+        rcond=None,
+    )
+    forest = RandomForestRegressor(200, min_samples_leaf=5, n_jobs=1, random_state=seed)
+    forest.fit(known, rest.w, sample_weight=weights**2)
+    skadi = fit_perceptron(rest.counts, rest.together, epochs=270, rng=np.random.default_rng(seed))
+    longer, shorter = test.alone.max(axis=1), test.alone.min(axis=1)
+    return {
+        "plane over the pair vector": np.clip(
+            np.column_stack([asked / scale, np.ones(len(asked))]) @ plane, 0.0, MOST_LOSS
+        ),
+        "random forest over the pair vector": forest.predict(asked),
+        "SKADI's counts, predicting T": (skadi.predict(test.counts) - longer) / shorter,
+    }
 
 
 def errors(data: Data, w: np.ndarray) -> np.ndarray:
@@ -180,27 +213,31 @@ def main() -> None:
     data = load(arguments.measured)
     print(f"{len(data.w)} pairs, median w {np.median(data.w):.2f}; {platform.machine()}, {date.today()}\n")
     predicted = {name: np.zeros((3, len(data.w))) for name in ("trees", "trees without the fluid base")}
-    constant, seen = np.zeros(len(data.w)), np.zeros(len(data.w), dtype=bool)
+    constant = np.zeros(len(data.w))
+    compared: dict[str, np.ndarray] = {}
     for family in sorted(set(data.families.ravel())):
         left_out = (data.families == family).any(axis=1)
         rest = data.at(~left_out)
         test = data.at(left_out)
         constant[left_out] = np.median(rest.w)
-        seen |= left_out
+        for name, w in others(rest, test, arguments.seed).items():
+            compared.setdefault(name, np.zeros(len(data.w)))[left_out] = w
         for name, with_fluid in zip(predicted, (True, False), strict=True):
             trees, adds = fit(rest, with_fluid=with_fluid, seed=arguments.seed)
             predicted[name][:, left_out] = TreeOverlap(trees, adds=adds).of_pairs(test.first, test.second)
     print(
         "| predictor | MAPE | p95 | under by > 5 % | within the 99 % loss |\n| --- | --- | --- | --- | --- |"
     )
-    others = np.array([np.median(np.delete(row, at)) for row in data.rounds for at in range(len(row))])
+    rest_w = np.array([np.median(np.delete(row, at)) for row in data.rounds for at in range(len(row))])
     shortest = data.alone.min(axis=1)
-    floor = (data.rounds.ravel() - others) * np.repeat(shortest / data.together, data.rounds.shape[1])
+    floor = (data.rounds.ravel() - rest_w) * np.repeat(shortest / data.together, data.rounds.shape[1])
     print(described("noise floor, round against the others", floor, None))
     print(described("serial sum", errors(data, np.ones(len(data.w))), None))
     print(described("longest alone", errors(data, np.zeros(len(data.w))), None))
     print(described("constant, median of the rest", errors(data, constant), None))
     print(described("fluid base", errors(data, fluid_losses(data.first, data.second)), None))
+    for name, w in compared.items():
+        print(described(f"{name}, family left out", errors(data, w), None))
     for name, heads in predicted.items():
         print(
             described(f"{name}, family left out", errors(data, heads[0]), float((data.w <= heads[2]).mean()))

@@ -198,9 +198,11 @@ def _makespan_s(group: Sequence[Span], models: LaneModels) -> float:
     return max(joint_ends(parts, losses))
 
 
+def operator_counts(operators: Sequence[str]) -> list[float]:
+    """How many operators of each of the sorts COUNTED there are among some ONNX names."""
+    return [float(sum(any(part in each for part in parts) for each in operators)) for parts in COUNTED]
+
+
 def _counts(table: LaneTable) -> list[list[float]]:
-    """For each block how many operators of each sort it has."""
-    return [
-        [float(sum(any(part in operator for part in parts) for operator in operators)) for parts in COUNTED]
-        for operators in table.operators
-    ]
+    """Those of each block of a model."""
+    return [operator_counts(operators) for operators in table.operators]
