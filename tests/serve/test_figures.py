@@ -96,11 +96,10 @@ def test_lately_is_the_window_and_the_whole_is_everything(given: list[tuple[floa
     recent = Recent()
     given.sort()
     for at_s, count in given:
-        for sums in recent.at(at_s):
-            sums.endings[Ending.LATE] += count
+        recent.at(at_s).endings[Ending.LATE] += count
     now = given[-1][0] if given else 0.0
     counted = recent.lately(now).endings[Ending.LATE]
-    assert recent.whole.endings[Ending.LATE] == sum(count for _, count in given)
+    assert recent.whole().endings[Ending.LATE] == sum(count for _, count in given)
     assert counted >= sum(count for at_s, count in given if at_s > now - WINDOW_S + BUCKET_S)
     assert counted <= sum(count for at_s, count in given if at_s >= now - WINDOW_S)
     assert not recent.lately(now + WINDOW_S + BUCKET_S).endings

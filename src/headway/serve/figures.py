@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from headway.core.protocols import LogRow, Sink
@@ -67,6 +68,11 @@ def ending_of(answered: Answered) -> Ending:
     return Ending.FAILED if refusal.cause in (Cause.INTERNAL, Cause.UNAVAILABLE) else Ending.INVALID
 
 
+def step_of(value: float) -> int:
+    """The eighth of an octave that a number is nearest to; 0 and less count as a billionth."""
+    return round(STEPS_PER_OCTAVE * math.log2(max(value, 1e-9)))
+
+
 class Spread:
     """How positive numbers are spread, to within 5 % of each: counts by eighths of an octave."""
 
@@ -76,8 +82,8 @@ class Spread:
         self.counts: Counter[int] = Counter()
 
     def add(self, value: float) -> None:
-        """Count a number; 0 and less count as a billionth."""
-        self.counts[round(STEPS_PER_OCTAVE * math.log2(max(value, 1e-9)))] += 1
+        """Count a number."""
+        self.counts[step_of(value)] += 1
 
     def merge(self, other: Spread) -> None:
         """Count those of another, too."""
@@ -130,30 +136,37 @@ class Sums:
 class Recent:
     """Sums over the last `WINDOW_S`, in buckets of `BUCKET_S`, and since the start."""
 
-    __slots__ = ("_buckets", "whole")
+    __slots__ = ("_buckets", "_past")
 
     def __init__(self) -> None:
-        self.whole = Sums()
+        self._past = Sums()
         self._buckets: deque[tuple[int, Sums]] = deque()
 
-    def at(self, now: float) -> tuple[Sums, Sums]:
-        """What is to be added to at that time: the bucket and the whole."""
+    def at(self, now: float) -> Sums:
+        """The bucket of that time, to be added to; that of the latest time so far if this one is earlier."""
         index = int(now // BUCKET_S)
         buckets = self._buckets
         if not buckets or buckets[-1][0] < index:
             buckets.append((index, Sums()))
             while buckets[0][0] <= index - WINDOW_S / BUCKET_S:
-                buckets.popleft()
-        return buckets[-1][1], self.whole
+                self._past.merge(buckets.popleft()[1])
+        return buckets[-1][1]
 
     def lately(self, now: float) -> Sums:
         """The sum over the window that ends then."""
         first = now // BUCKET_S - WINDOW_S / BUCKET_S
-        sums = Sums()
-        for index, bucket in self._buckets:
-            if index > first:
-                sums.merge(bucket)
-        return sums
+        return _added(bucket for index, bucket in self._buckets if index > first)
+
+    def whole(self) -> Sums:
+        """The sum since the start."""
+        return _added((self._past, *(bucket for _, bucket in self._buckets)))
+
+
+def _added(parts: Iterable[Sums]) -> Sums:
+    sums = Sums()
+    for part in parts:
+        sums.merge(part)
+    return sums
 
 
 class _Known(OrderedDict[str, Recent]):
@@ -233,18 +246,13 @@ class Figures:
     def busy_s(self) -> list[float]:
         """Seconds that each lane has been busy since the start."""
         with self._lock:
-            return [lane.whole.busy_s for lane in self._lane]
+            return [lane.whole().busy_s for lane in self._lane]
 
     def _look(self, known: _Known) -> Mapping[str, tuple[Sums, Sums]]:
         with self._lock:
             self._settle()
             now = self._now()
-            found = {}
-            for name, recent in known.items():
-                whole = Sums()
-                whole.merge(recent.whole)
-                found[name] = (recent.lately(now), whole)
-            return found
+            return {name: (recent.lately(now), recent.whole()) for name, recent in known.items()}
 
     # --- sums --------------------------------------------------------------------------------------
 
@@ -253,26 +261,27 @@ class Figures:
         for _ in range(len(pending)):
             at_s, answered = pending.popleft()
             ending = ending_of(answered)
+            promised = answered.deadline_s < NO_SLA_S
+            step = step_of(answered.total_s) if answered.refusal is None else None
             model = f"{answered.model}/{answered.version}"
             for recent in (self._tenants.of(answered.tenant), self._models.of(model)):
-                for sums in recent.at(at_s):
-                    sums.endings[ending] += 1
-                    if answered.deadline_s < NO_SLA_S:
-                        sums.promised[ending] += 1
-                    if answered.refusal is None:
-                        sums.total_s.add(answered.total_s)
+                sums = recent.at(at_s)
+                sums.endings[ending] += 1
+                if promised:
+                    sums.promised[ending] += 1
+                if step is not None:
+                    sums.total_s.counts[step] += 1
 
     def _progressed(self, row: LogRow) -> None:
-        if row.start_s is None or row.tenant is None or row.model is None:
+        if row.start_s is None or row.tenant is None or row.model is None or row.cores is None:
             return
-        lanes = lanes_of(row)
-        seconds = max(0.0, row.time_s - row.start_s)
-        for recent in (self._tenants.of(row.tenant), self._models.of(model_name(row.model))):
-            for sums in recent.at(row.time_s):
-                sums.busy_s += seconds * len(lanes)
+        lanes = lanes_of(row.cores)
+        end_s = row.time_s
+        seconds = max(0.0, end_s - row.start_s)
+        self._tenants.of(row.tenant).at(end_s).busy_s += seconds * len(lanes)
+        self._models.of(model_name(row.model)).at(end_s).busy_s += seconds * len(lanes)
         for lane in lanes:
-            for sums in self._lane[lane].at(row.time_s):
-                sums.busy_s += seconds
+            self._lane[lane].at(end_s).busy_s += seconds
 
     def _started(self, row: LogRow) -> None:
         if row.run is not None and row.expected_end_s is not None and row.tenant != WARM_UP:
@@ -288,12 +297,12 @@ class Figures:
             return
         start_s, expected_s = began
         if expected_s > start_s and row.time_s > start_s:
-            ratio = (row.time_s - start_s) / (expected_s - start_s)
+            step = step_of((row.time_s - start_s) / (expected_s - start_s))
             for recent in (self._tenants.of(row.tenant), self._models.of(model_name(row.model))):
-                for sums in recent.at(row.time_s):
-                    sums.ratio.add(ratio)
+                recent.at(row.time_s).ratio.counts[step] += 1
 
 
-def lanes_of(row: LogRow) -> list[int]:
-    """Indices of the lanes that a row tells of."""
-    return [int(lane) for lane in row.cores.split("+")] if row.cores else []
+@cache
+def lanes_of(cores: str) -> tuple[int, ...]:
+    """Indices of the lanes that a row of the log tells of."""
+    return tuple(int(lane) for lane in cores.split("+"))
