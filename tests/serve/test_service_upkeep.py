@@ -8,10 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import tiny_models
 import yaml
 
+from headway.config.schema import json_schema
 from headway.config.serving import Serving
 from headway.core.protocols import LogRow
 from headway.record.log import read_log
@@ -96,6 +98,15 @@ def test_the_example_and_the_guides_configuration_are_accepted(tmp_path: Path) -
     (tmp_path / "models").mkdir()
     both = {"hardware": "cpu-lanes", **yaml.safe_load(repository)}
     assert Serving.from_mapping(both, tmp_path).repository is not None
+
+
+def test_the_schema_accepts_what_is_accepted_and_no_key_in_clear() -> None:
+    validator = jsonschema.Draft202012Validator(json_schema("serving"))
+    example = yaml.safe_load((ROOT / "examples" / "serve.yaml").read_text(encoding="utf-8"))
+    assert list(validator.iter_errors(example)) == []
+    example["tenants"][0]["keys"] = ["hw_web-example"]
+    example["models"][0]["colour"] = "red"
+    assert len(list(validator.iter_errors(example))) == 2
 
 
 def test_a_scenario_is_served_without_keys() -> None:
