@@ -44,3 +44,20 @@ def test_as_many_are_picked_as_there_are_cores():
     requests = [("ten", 0, 99), ("ten", 0, 99), ("one", 1.5, 99)]
     log = scene("prema", requests, MODELS, cores=2)
     assert [row.request for row in log.of("stop")] == [1]
+
+
+def test_one_on_a_slow_core_does_not_give_way_to_another_that_is_no_shorter():
+    # The second runs on the slow core: 13 ms left there at 1, 10 on the fast one, which is what the third has
+    # as well. Compared by the core that it is on it would lose to the third, and the third to it afterwards.
+    models = {"ten": ([10.0], {"steps": 10, "scale": [1.0, 1.4]})}
+    requests = [("ten", 0, 99), ("ten", 0, 99), ("ten", 1, 99)]
+    log = scene("prema:checkpoint", requests, models, kinds=["fast", "slow"])
+    assert log.of("stop") == []
+    assert ends(log) == {0: 10.0, 1: 14.0, 2: 20.0}
+
+
+def test_what_a_stopped_request_has_done_counts():
+    # The long one is stopped at 3 for a shorter one and has 7 ms left at 4, fewer than the 8 of the third.
+    models = {**MODELS, "eight": [8.0]}
+    requests = [("ten", 0, 99), ("one", 2.5, 99), ("eight", 3.5, 99)]
+    assert ends(scene("prema:checkpoint", requests, models)) == {1: 4.0, 0: 11.0, 2: 19.0}

@@ -58,8 +58,8 @@ class Prema(Policy):
         tokens |= {run.request.id: self._token(run.request, None) for run in running}
         most = max(tokens.values())
         threshold = next(level for level in LEVELS if level <= most)
-        ranks = {request.id: view.remaining_s(request) for request in waiting}
-        ranks |= {run.request.id: _left_s(run, view) for run in running}
+        ranks = {request.id: _estimate_s(request, view) for request in waiting}
+        ranks |= {run.request.id: _estimate_of_running_s(run, view) for run in running}
         order = sorted(ranks, key=lambda id: (tokens[id] < threshold, ranks[id], id))
         picked = {id: place for place, id in enumerate(order[: len(view.device.cores)])}
         waiting = sorted((request for request in waiting if request.id in picked), key=lambda r: picked[r.id])
@@ -103,6 +103,21 @@ class Prema(Policy):
 def _level(request: Request) -> int:
     high, middle, low = LEVELS
     return high if request.priority >= HIGH_FROM else middle if request.priority >= MIDDLE_FROM else low
+
+
+def _estimate_s(request: Request, view: View) -> float:
+    """Seconds that a waiting request has left, each layer on its best core, alone on the machine."""
+    partial, block = request.partial, request.next_block
+    done_s = partial.done * view.table(request).best_s[block] if partial is not None else 0.0
+    return view.remaining_s(request) - done_s
+
+
+def _estimate_of_running_s(run: Run, view: View) -> float:
+    """The same for a running one, which is never more than what it will be believed to have left if it is
+    stopped. Measured by the core it is on and by who runs beside it, it would lose to another that
+    is no shorter, which would lose to it in its turn, and the two would stop each other for ever."""
+    table, block = view.table(run.request), run.next_block
+    return min(_left_s(run, view), table.remaining_s[block] - run.resumed * table.best_s[block])
 
 
 def _left_s(run: Run, view: View) -> float:
