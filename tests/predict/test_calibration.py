@@ -24,6 +24,7 @@ from headway.predict.calibration import (
     Margin,
 )
 from headway.predict.lane_estimator import LaneEstimator
+from headway.predict.lane_models import LaneModels
 from headway.predict.overlap import ConstantOverlap, FluidOverlap
 from headway.predict.tiers import Tier
 from headway.predict.watch import Watch
@@ -274,3 +275,19 @@ def test_without_learning_or_margins():
     request = toy_request(0, "a", tables, arrival_s=0.0, deadline_s=1.0)
     found = bold.estimate([Dispatch((request,), range(2), (device.cores[0],))], [], [0.0], 0.0)[0]
     assert found.upper_s == found.mean_s
+
+
+def test_a_model_that_is_loaded_anew_is_known_anew_and_one_that_is_gone_is_forgotten():
+    device, tables, *_ = world(0.2)
+    models = LaneModels(tables, FluidOverlap())
+    one, other = models.known("a", 1), models.known("b", 1)
+    before = models.losses(one, other)
+    assert models.known("a", 1) is one
+    assert models.losses(one, other) is before
+    tables["a"] = toy_lane_table(device, {1: [9 * MS]}, name="a")
+    assert models.known("a", 1).block_s == [9 * MS]
+    assert models.losses(models.known("a", 1), other)[0] == [[0.0, 0.0, 0.0]]
+    tables["c"] = tables.pop("b")
+    models.known("c", 1)
+    with pytest.raises(KeyError):
+        models.known("b", 1)

@@ -82,7 +82,7 @@ class ForesightLaneEstimator(LaneEstimator):
             self._own.move_to_end(request.id)
         return own
 
-    def _block_s(self, request: Request, known: Known) -> Sequence[float]:
+    def _block_s(self, request: Request, known: Known, pace: float) -> Sequence[float]:
         return [factor * block_s for factor, block_s in zip(self._solo(request), known.block_s, strict=True)]
 
 

@@ -167,9 +167,7 @@ class LaneEstimator(AnalyticEstimator):
         request, blocks = run.requests[0], run.blocks
         known = self._models.known(request.model, len(run.cores))
         solo = self.calibration.solo(request.model).mean
-        block_s = self._block_s(request, known)
-        if solo != 1.0:
-            block_s = [solo * each for each in block_s]
+        block_s = self._block_s(request, known, solo)
         first, end = blocks.start, blocks.stop
         if isinstance(run, Run):
             first = min(run.segments[run.segment].first_block, end - 1)
@@ -182,9 +180,9 @@ class LaneEstimator(AnalyticEstimator):
         tier = self.calibration.tiers.of(request.model)
         return Asked(known, part, known.class_of(first, end), part.alone_s, tier)
 
-    def _block_s(self, request: Request, known: Known) -> Sequence[float]:
-        """Seconds alone of each block of a request."""
-        return known.block_s
+    def _block_s(self, request: Request, known: Known, pace: float) -> Sequence[float]:
+        """Seconds alone of each block of a request, as long as models take of late."""
+        return known.paced(pace)
 
     def _joint_bias(self, at: int, asked: Sequence[Asked]) -> float:
         """The bias of one among others: the geometric mean over its pairs."""

@@ -15,7 +15,7 @@ from headway.predict.overlap import OverlapModel
 class Known:
     """A model on a number of lanes: its segments, and seconds and class of each block."""
 
-    __slots__ = ("_of_range", "block_s", "classes", "lanes", "model", "segments", "table")
+    __slots__ = ("_of_range", "_paced", "block_s", "classes", "lanes", "model", "segments", "table")
 
     def __init__(self, model: str, lanes: int, table: LaneTable) -> None:
         self.model = model
@@ -24,7 +24,14 @@ class Known:
         self.segments: Sequence[Segment] = table.blocks_on(lanes)
         self.block_s = [segment.compute_s for segment in self.segments]
         self.classes = block_classes(Blocks.of(self.segments))
+        self._paced = (1.0, self.block_s)
         self._of_range: dict[tuple[int, int], int] = {}
+
+    def paced(self, pace: float) -> Sequence[float]:
+        """Seconds of each block if all take `pace` times as long."""
+        if self._paced[0] != pace:
+            self._paced = (pace, [pace * each for each in self.block_s])
+        return self._paced[1]
 
     def class_of(self, first: int, end: int) -> int:
         """The class in which blocks `first` to before `end` spend most of their time."""
@@ -53,8 +60,11 @@ class LaneModels:
         found = self._known.get((model, lanes))
         if found is None or found.table is not table:
             found = self._known[model, lanes] = Known(model, lanes, table)
-            for key in [key for key in self._losses if (model, lanes) in (key[:2], key[2:])]:
-                del self._losses[key]
+            for other in [key for key in self._known if key[0] not in self._tables]:
+                del self._known[other]
+            for pair in list(self._losses):
+                if (model, lanes) in (pair[:2], pair[2:]) or not {pair[0], pair[2]} <= self._tables.keys():
+                    del self._losses[pair]
         return found
 
     def losses(self, one: Known, other: Known) -> tuple[Losses, Losses]:
