@@ -291,3 +291,24 @@ def test_a_model_that_is_loaded_anew_is_known_anew_and_one_that_is_gone_is_forgo
     models.known("c", 1)
     with pytest.raises(KeyError):
         models.known("b", 1)
+
+
+def test_a_model_that_is_unloaded_while_its_partner_runs_does_no_harm():
+    device, tables, *_ = world(0.2)
+    estimator = LaneEstimator(device, tables, ConstantOverlap(0.2))
+    rows = [
+        LogRow(0.0, "start", 0, "t", "a", 0, 0, 2, "serial", "0"),
+        LogRow(0.0, "start", 1, "t", "b", 1, 0, 3, "serial", "1"),
+        LogRow(5 * MS, "progress", 0, "t", "a", 0, 0, 2, share=1.0),
+        LogRow(5 * MS, "finish", 0, "t", "a", 0, 0, 2, "serial", "0"),
+        LogRow(8 * MS, "progress", 1, "t", "b", 1, 0, 3, share=1.0),
+        LogRow(8 * MS, "finish", 1, "t", "b", 1, 0, 3, "serial", "1"),
+    ]
+    for row in rows[:4]:
+        estimator.observe(row)
+    changes = estimator.calibration.changes
+    assert changes == 1
+    del tables["a"]
+    for row in rows[4:]:
+        estimator.observe(row)
+    assert estimator.calibration.changes == changes

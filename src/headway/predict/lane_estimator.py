@@ -87,12 +87,15 @@ class LaneEstimator(AnalyticEstimator):
             self._watch.observe(row)
 
     def _learn_solo(self, model: str, lanes: int, first: int, end: int, ratio: float) -> None:
-        self.calibration.ran_alone(model, first, end, ratio)
+        if self._models.has(model):
+            self.calibration.ran_alone(model, first, end, ratio)
 
     def _learn_overlap(
         self, model: str, lanes: int, first: int, end: int, partner: tuple[str, int, int], ratio: float
     ) -> None:
         other, other_lanes, block = partner
+        if not (self._models.has(model) and self._models.has(other)):
+            return  # unloaded meanwhile
         own_class = self._models.known(model, lanes).class_of(first, end)
         there = self._models.known(other, other_lanes)
         other_class = there.classes[min(block, len(there.classes) - 1)]

@@ -54,6 +54,10 @@ class LaneModels:
         self._known: dict[tuple[str, int], Known] = {}
         self._losses: dict[tuple[str, int, str, int], tuple[Losses, Losses]] = {}
 
+    def has(self, model: str) -> bool:
+        """Whether a model is loaded."""
+        return model in self._tables
+
     def known(self, model: str, lanes: int) -> Known:
         """A model over that many lanes. Raises KeyError for a model that was not loaded."""
         table = self._tables[model]
