@@ -18,6 +18,7 @@ from typing import Final
 
 from headway.core.protocols import LogRow, Sink
 from headway.serve.answers import Answered
+from headway.serve.histograms import Pairs, Series
 from headway.serve.refusal import Cause
 from headway.serve.requests import NO_SLA_S, WARM_UP
 
@@ -202,6 +203,7 @@ class Figures:
         self._pending: deque[tuple[float, Answered]] = deque()
         self._lock = threading.Lock()
         self._tenants, self._models = _Known(), _Known()
+        self._pairs = Pairs()
         self._lane = [Recent() for _ in range(lanes)]
         self._expected: dict[int, tuple[float, float]] = {}
 
@@ -235,6 +237,12 @@ class Figures:
     def models(self) -> Mapping[str, tuple[Sums, Sums]]:
         """The same by NAME/VERSION."""
         return self._look(self._models)
+
+    def pairs(self) -> tuple[Mapping[tuple[str, str], Series], int]:
+        """By tenant and NAME/VERSION what has been since the start, and how many pairs were forgotten."""
+        with self._lock:
+            self._settle()
+            return {pair: series.copy() for pair, series in self._pairs.items()}, self._pairs.forgotten
 
     def utilisation(self) -> list[float]:
         """The share of the last minute, or of the time since the start, that each lane was busy."""
@@ -271,6 +279,14 @@ class Figures:
                     sums.promised[ending] += 1
                 if step is not None:
                     sums.total_s.counts[step] += 1
+            series = self._pairs.of(answered.tenant, model)
+            series.endings[ending] += 1
+            if promised:
+                series.promised[ending] += 1
+            if step is not None:
+                series.total_s.add(answered.total_s)
+                series.queue_s.add(answered.queue_s)
+                series.compute_s.add(answered.compute_s)
 
     def _progressed(self, row: LogRow) -> None:
         if row.start_s is None or row.tenant is None or row.model is None or row.cores is None:
@@ -297,7 +313,9 @@ class Figures:
             return
         start_s, expected_s = began
         if expected_s > start_s and row.time_s > start_s:
-            step = step_of((row.time_s - start_s) / (expected_s - start_s))
+            ratio = (row.time_s - start_s) / (expected_s - start_s)
+            step = step_of(ratio)
+            self._pairs.of(row.tenant, model_name(row.model)).ratio.add(ratio)
             for recent in (self._tenants.of(row.tenant), self._models.of(model_name(row.model))):
                 recent.at(row.time_s).ratio.counts[step] += 1
 
