@@ -1,0 +1,1 @@
+"""The page at /ui: lanes, tenants and models of a running server."""
