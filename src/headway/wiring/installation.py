@@ -18,6 +18,7 @@ from headway.cost.lanes import LaneTable
 from headway.live.profiler import Intake
 from headway.models.chain import SplitModel
 from headway.models.profile import DeviceProfile
+from headway.predict.features import DeviceLimits
 from headway.serve.admission import FIRST_RUNS, Admission
 from headway.serve.engine_service import EngineService
 from headway.serve.intake import IntakeProcess
@@ -25,6 +26,7 @@ from headway.serve.loaded import Loaded
 from headway.serve.refusal import Refusal
 from headway.serve.repository import ModelSource
 from headway.serve.service import InferenceResult
+from headway.wiring.lanes import lane_table
 
 WARM_UP_LIMIT_S: Final = 120.0
 TOLD_LATER_S: Final = 5.0
@@ -48,12 +50,15 @@ class Installation:
         overheads: DeviceProfile,
         intake: IntakeProcess,
         sets: tuple[tuple[Core, ...], ...],
+        limits: DeviceLimits | None = None,
     ) -> None:
+        """`limits` of all lanes are given where overlaps are predicted from what blocks ask for."""
         self.tables: dict[str, LaneTable] = {}
         self.executor: ModelExecutor
         self.service: EngineService
         self.admission: Admission
         self._device, self._overheads, self._intake, self._sets = device, overheads, intake, sets
+        self._limits = limits
         self._in_use: set[str] = set()
 
     def install(self, source: ModelSource) -> Loaded:
@@ -61,7 +66,7 @@ class Installation:
         intake = self._intake.take_in(source, source.name)
         key = self._key(source, intake)
         profile = replace(intake.profile, model=key)  # what blocks press on is told by the engine's name
-        table = LaneTable(profile, self._device, self._overheads)
+        table = lane_table(profile, self._device, self._overheads, self._limits)
         loaded = Loaded.of(source.name, source.version, key, intake, table.isolated_s, source.labels)
         self._in_use.add(key)
         self.tables[key] = table

@@ -26,8 +26,11 @@ from headway.policies import Policy, make
 from headway.predict.lane_estimator import LaneEstimator
 from headway.predict.overlap import ConstantOverlap, OverlapModel, shipped
 from headway.serve.admission import Admission
+from headway.serve.dashboard.snapshot import Shown
+from headway.serve.dashboard.timeline import Timeline
 from headway.serve.engine_service import EngineService
 from headway.serve.event_log import NoLog, RetainedLog
+from headway.serve.figures import Figures
 from headway.serve.intake import IntakeProcess
 from headway.serve.lifecycle import Models
 from headway.serve.polling import Poller
@@ -35,7 +38,7 @@ from headway.serve.refusal import Refusal
 from headway.serve.repository import ModelSource, Repository, read_labels
 from headway.serve.tenants import Tenants
 from headway.wiring.installation import Installation, ModelExecutor
-from headway.wiring.lanes import overheads_on, processors_of, widths_of
+from headway.wiring.lanes import limits_of, overheads_on, processors_of, widths_of
 
 _ESTIMATORS: Final = ("default", "no-calibration", "no-margin")
 
@@ -67,7 +70,8 @@ class Server:
         wide = Capability.SPLIT in policy.needs and len(device.cores) > 1
         sets = (*((core,) for core in device.cores), *((device.cores,) if wide else ()))
         self._intake = IntakeProcess(widths_of(lanes), lanes[1] if len(lanes) > 1 else ())
-        self._installation = Installation(device, overheads, self._intake, sets)
+        limits = limits_of(device) if hardware.overlap == "predicted" else None
+        self._installation = Installation(device, overheads, self._intake, sets, limits)
         measured_w = overheads.overlap_w if hardware.overlap_w is None else hardware.overlap_w
         self._admission = Admission(
             policy,
@@ -84,8 +88,12 @@ class Server:
         self._log = _event_log(serving, device)
         overlap = shipped() if hardware.overlap == "predicted" else ConstantOverlap(measured_w)
         estimator = _belief(serving, policy, device, self._installation.tables, overlap)
+        self._tiers = estimator.calibration.tiers
+        self._timeline = Timeline(self._log)
+        self.figures = Figures(len(device.cores), lambda: self.live.now(), self._timeline)
+        self.service.watch(self.figures.answered)
         self.engine = Engine(
-            device, self._admission, estimator, estimator.contention, self._log, forgiving=True
+            device, self._admission, estimator, estimator.contention, self.figures, forgiving=True
         )
         self._executor = self._made_executor(lanes, isolated=hardware.isolation == "process")
         self._installation.executor = self._executor
@@ -95,6 +103,28 @@ class Server:
         self.service.attach(self.live)
         self.live.start()
         self._poller: Poller | None = None
+
+    def shown(self) -> Shown:
+        """What the page at /ui shows."""
+        serving = self.serving
+        lanes = tuple(core.name for core in self.engine.device.cores)
+        return Shown(
+            serving.name,
+            serving.policy,
+            lanes,
+            self.service,
+            self.figures,
+            self._timeline,
+            self.live.now,
+            self._tier,
+            lambda: self.engine.faults.count,
+        )
+
+    def _tier(self, key: str) -> int | None:
+        try:
+            return int(self._tiers.of(key))
+        except KeyError:  # its costs went meanwhile
+            return None
 
     def load(self) -> list[str]:
         """Load all models of the configuration and of the repository, then be ready.
