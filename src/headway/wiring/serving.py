@@ -38,7 +38,7 @@ from headway.serve.refusal import Refusal
 from headway.serve.repository import ModelSource, Repository, read_labels
 from headway.serve.tenants import Tenants
 from headway.wiring.installation import Installation, ModelExecutor
-from headway.wiring.lanes import overheads_on, processors_of, widths_of
+from headway.wiring.lanes import limits_of, overheads_on, processors_of, widths_of
 
 _ESTIMATORS: Final = ("default", "no-calibration", "no-margin")
 
@@ -70,7 +70,8 @@ class Server:
         wide = Capability.SPLIT in policy.needs and len(device.cores) > 1
         sets = (*((core,) for core in device.cores), *((device.cores,) if wide else ()))
         self._intake = IntakeProcess(widths_of(lanes), lanes[1] if len(lanes) > 1 else ())
-        self._installation = Installation(device, overheads, self._intake, sets)
+        limits = limits_of(device) if hardware.overlap == "predicted" else None
+        self._installation = Installation(device, overheads, self._intake, sets, limits)
         measured_w = overheads.overlap_w if hardware.overlap_w is None else hardware.overlap_w
         self._admission = Admission(
             policy,
