@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
 from headway.serve.control import reload_route
+from headway.serve.dashboard.routes import PATH as DASHBOARD_PATH
+from headway.serve.dashboard.routes import dashboard_routes
 from headway.serve.frontends import Frontends, serve_frontends
 
 if TYPE_CHECKING:
@@ -161,7 +163,7 @@ def _listen(serving: Serving, server: Server, life: _Life) -> Frontends:
         http=address(listen.host, listen.http),
         grpc=address(listen.host, listen.grpc),
         control=address(listen.control_host, listen.control),
-        control_routes=[reload_route(server.service, life.reload)],
+        control_routes=[reload_route(server.service, life.reload), *dashboard_routes(server.shown())],
     )
 
 
@@ -173,6 +175,8 @@ def _where(serving: Serving, frontends: Frontends) -> str:
         ("control", "http://", listen.control_host, frontends.control_port),
     )
     lines = [f"{name}: {scheme}{host}:{port}" for name, scheme, host, port in places if port is not None]
+    if frontends.control_port is not None:
+        lines.append(f"dashboard: http://{listen.control_host}:{frontends.control_port}{DASHBOARD_PATH}")
     if not serving.has_keys:
         lines.append("no tenant has a key: everybody who can connect is served")
         if not serving.control_keys and frontends.control_port is not None:
