@@ -14,7 +14,7 @@ from headway.policies import make
 from headway.policies.base import Policy
 from headway.predict.lane_estimator import LaneEstimator
 from headway.record.log import LogTable
-from headway.wiring.beliefs import belief, true_loss
+from headway.wiring.beliefs import belief, replay, true_loss
 
 NAMES = (
     "default",
@@ -89,7 +89,7 @@ def test_every_named_estimator_answers(prepared, name):
     assert learnt == (name in ("default", "no-margin", "no-fluid", "oracle-overlap"))
 
 
-def test_a_log_that_is_read_again_teaches_what_the_run_taught(prepared, monkeypatch):
+def test_a_log_that_is_read_again_teaches_what_the_run_taught(prepared, monkeypatch, tmp_path):
     kept = []
 
     def remembered(*arguments):
@@ -98,12 +98,13 @@ def test_a_log_that_is_read_again_teaches_what_the_run_taught(prepared, monkeypa
 
     monkeypatch.setattr("headway.wiring.simulated.belief", remembered)
     log = wiring.simulate(prepared, "edf")
-    again, _ = belief(prepared, policy("default"))
-    for row in log.table.to_pylist():
-        again.observe(LogRow(**row))
     state = kept[0][0].calibration.state()
     assert state["bias"]
-    assert again.calibration.state() == state
+    assert replay(prepared, policy("default"), log).calibration.state() == state
+    written = wiring.simulate(prepared, "edf", tmp_path)
+    assert replay(prepared, policy("default"), written).calibration.state() == state
+    with pytest.raises(HeadwayError, match="has no lanes"):
+        replay(wiring.prepare(scenario(hardware="moca8")), policy("default"), log)
 
 
 def test_the_truth_is_hidden_from_belief_but_not_from_the_oracle(prepared):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from headway.config import LaneHardware, StreamHardware
 from headway.core.block import Segment
 from headway.core.errors import HeadwayError
-from headway.core.protocols import Contention, Estimator
+from headway.core.protocols import Contention, Estimator, LogRow
 from headway.cost.contention import MOST_LOSS, PairLoss, PairOverlap, fluid_loss
 from headway.cost.lanes import LaneTable
 from headway.policies import Policy
@@ -18,6 +18,7 @@ from headway.predict.group import abacus_estimator, skadi_estimator
 from headway.predict.lane_estimator import LaneEstimator
 from headway.predict.lane_models import LaneModels
 from headway.predict.overlap import ConstantOverlap, FluidOverlap, KnownOverlap, OverlapModel, shipped
+from headway.record.log import LogTable
 from headway.sim.pairs import HiddenLoss, MeetingNoise
 from headway.wiring.prepared import Prepared
 from headway.workload.draws import stream
@@ -107,6 +108,21 @@ def belief(prepared: Prepared, policy: Policy, *, live: bool = False) -> tuple[E
     if named == "foresight":
         return ForesightEstimator(prepared.device, prepared.tables, rule, prepared.noise()), rule
     return AnalyticEstimator(prepared.device, prepared.tables, rule), rule
+
+
+def replay(prepared: Prepared, policy: Policy, log: LogTable) -> LaneEstimator:
+    """The belief on lanes as it was at the end of a run of that scenario under that policy, learnt from the
+    run's log alone.
+
+    Raises HeadwayError for a device without lanes, and as `belief` does.
+    """
+    if not prepared.device.has_lanes:
+        raise HeadwayError(f"{prepared.device.name!r} has no lanes; accepted: logs of runs on lanes")
+    estimator, _ = belief(prepared, policy)
+    assert isinstance(estimator, LaneEstimator)
+    for row in log.table.to_pylist():
+        estimator.observe(LogRow(**row))
+    return estimator
 
 
 def _of_lanes(prepared: Prepared, named: str, *, live: bool) -> LaneEstimator:
