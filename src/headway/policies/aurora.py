@@ -31,7 +31,7 @@ from headway.core.protocols import Capability, View
 from headway.core.request import Request
 from headway.core.run import Run
 from headway.policies.base import Policy
-from headway.policies.partition import LayerStarts, Partition
+from headway.policies.partition import LIMIT, LayerStarts, Partition
 from headway.policies.registry import policy
 from headway.policies.spatial import Spatial, mode
 
@@ -68,10 +68,18 @@ class Aurora(Policy):
     needs = frozenset({Capability.SPLIT, Capability.REALLOCATE, Capability.THROTTLE})
     at_block_ends = True
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        base: int = BASE,
+        margin: float = MARGIN,
+        layer_s: float = LAYER_S,
+        limit: float = LIMIT,
+    ) -> None:
+        self._base, self._margin, self._layer_s = base, margin, layer_s
         self._spatial = Spatial()
         self._starts = LayerStarts()
-        self._partition = Partition(self._spatial)
+        self._partition = Partition(self._spatial, limit=limit)
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Admit, then let those that begin a layer acquire or release, then partition the bandwidth."""
@@ -124,17 +132,17 @@ class Aurora(Policy):
         if slack_s > self._spatial.remaining_s(request, self._widest(view), view):
             for width in WIDTHS:
                 over_s = self._spatial.remaining_s(request, min(width, len(view.device.cores)), view)
-                if slack_s < MARGIN * over_s:
+                if slack_s < self._margin * over_s:
                     wanted = width
                     break
-        return _width(min(idle, max(BASE, wanted)))
+        return _width(min(idle, max(self._base, wanted)))
 
     # --- reallocation ------------------------------------------------------------------------------
 
     def _divides(self, run: Run, view: View) -> bool:
         """Whether the layer that begins is long enough to reallocate at, and not the run's last."""
         long_s, _ = self._spatial.block(run.request, self._widest(view), view, run.next_block)
-        return long_s >= LAYER_S and run.next_block + 1 < run.blocks.stop
+        return long_s >= self._layer_s and run.next_block + 1 < run.blocks.stop
 
     def _score(self, run: Run, view: View) -> float:
         """Slack over what is left, in percent; 0 if the deadline cannot be met."""

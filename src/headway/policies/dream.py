@@ -29,7 +29,7 @@ from headway.core.protocols import View
 from headway.core.request import Request
 from headway.core.run import Run
 from headway.policies.base import Policy
-from headway.policies.dream_weights import Weights
+from headway.policies.dream_weights import STEP, WINDOW, Weights
 from headway.policies.placement import Placement
 from headway.policies.registry import policy
 
@@ -42,10 +42,18 @@ MOST_DROPPED = 0.2
 class Dream(Policy):
     """DREAM (ASPLOS 2023): the best MapScore of layer and core, weights tuned online, with frame drop."""
 
-    def __init__(self, *, drop: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        drop: bool = True,
+        most_dropped: float = MOST_DROPPED,
+        window: int = WINDOW,
+        step: float = STEP,
+    ) -> None:
         self._drop = drop
+        self._most_dropped = most_dropped
         self._placement = Placement()
-        self._weights = Weights()
+        self._weights = Weights(window=window, step=step)
         self._replies: dict[str, list[int]] = {}  # by tenant: all, dropped
 
     def decide(self, view: View) -> Iterator[Decision]:
@@ -93,7 +101,7 @@ class Dream(Policy):
             left_s = view.remaining_s(request)
             if view.now + left_s > request.deadline_s and left_s > best_s:
                 replied, dropped = self._replies.get(request.tenant, (0, 0))
-                if dropped + 1 <= MOST_DROPPED * (replied + 1):
+                if dropped + 1 <= self._most_dropped * (replied + 1):
                     best, best_s = request, left_s
         return best
 

@@ -23,7 +23,8 @@ class Weights:
     other way, then on to the other weight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, window: int = WINDOW, step: float = STEP) -> None:
+        self._window, self._size = window, step
         self._values = [1.0, 1.0]
         self._moves = 0  # which weight and direction the next probe has
         self._before: tuple[float, list[float]] | None = None  # cost and weights of the window before a probe
@@ -50,11 +51,11 @@ class Weights:
             energy_pj[1] += max(option.energy_pj for option in options)
 
     def reply(self, model: str, *, violated: bool) -> None:
-        """A request is over; after WINDOW of them the weights change."""
+        """A request is over; after a window of them the weights change."""
         replies = self._replies.setdefault(model, [0, 0])
         replies[0] += 1
         replies[1] += violated
-        if sum(count for count, _ in self._replies.values()) == WINDOW:
+        if sum(count for count, _ in self._replies.values()) == self._window:
             self._step(self.ux_cost())
             self._replies.clear()
             self._energy_pj.clear()
@@ -69,7 +70,7 @@ class Weights:
         if self._before is None:
             self._before = cost, list(self._values)
             weight, direction = self._moves % 4 // 2, (1.0, -1.0)[self._moves % 2]
-            self._values[weight] = min(MOST, max(LEAST, self._values[weight] + direction * STEP))
+            self._values[weight] = min(MOST, max(LEAST, self._values[weight] + direction * self._size))
             return
         before, values = self._before
         if cost >= before:

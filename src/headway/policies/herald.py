@@ -50,9 +50,12 @@ class Order(StrEnum):
 class Herald(Policy):
     """Herald (HPCA 2021), online: the core with the least energy-delay product, balanced by load."""
 
-    def __init__(self, *, metric: Metric = Metric.EDP, order: Order = Order.DEPTH) -> None:
+    def __init__(
+        self, *, metric: Metric = Metric.EDP, order: Order = Order.DEPTH, imbalance: float = IMBALANCE
+    ) -> None:
         self._metric = metric
         self._order = order
+        self._imbalance = imbalance
         self._placement = Placement(guard=False)
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
@@ -91,6 +94,6 @@ class Herald(Policy):
         cores = range(len(costs))
         best = min(cores, key=lambda at: (costs[at], load_s[at]))
         least = min(cores, key=lambda at: (load_s[at], costs[at]))
-        if load_s[best] > load_s[least] and costs[least] < IMBALANCE * costs[best]:
+        if load_s[best] > load_s[least] and costs[least] < self._imbalance * costs[best]:
             best = least
         return view.device.cores[best], seconds[best]

@@ -22,7 +22,7 @@ from headway.core.messages import Decision
 from headway.core.protocols import View
 from headway.core.request import Request
 from headway.policies.base import Policy
-from headway.policies.placement import Placement
+from headway.policies.placement import QUANTUM_S, Placement
 from headway.policies.registry import policy
 
 AT_RISK = 1.0
@@ -34,9 +34,12 @@ AT_RISK = 1.0
 class Layerweaver(Policy):
     """Layerweaver (HPCA 2021): the layer that leaves least idle time on the compute and memory timelines."""
 
-    def __init__(self, *, deadlines: bool = False) -> None:
+    def __init__(
+        self, *, deadlines: bool = False, at_risk: float = AT_RISK, quantum_s: float = QUANTUM_S
+    ) -> None:
         self._deadlines = deadlines
-        self._placement = Placement()
+        self._risky_share = at_risk
+        self._placement = Placement(quantum_s=quantum_s)
         self._memory_until_s = 0.0
 
     def decide(self, view: View) -> Iterator[Decision]:
@@ -92,10 +95,9 @@ class Layerweaver(Policy):
                 return request, core
         return None
 
-    @staticmethod
-    def _at_risk(request: Request, view: View) -> bool:
+    def _at_risk(self, request: Request, view: View) -> bool:
         left_s = view.remaining_s(request)
-        return 0.0 <= request.deadline_s - view.now - left_s < AT_RISK * left_s
+        return 0.0 <= request.deadline_s - view.now - left_s < self._risky_share * left_s
 
     def _demand(self, request: Request, core: Core, view: View) -> tuple[float, float]:
         """Seconds that a request's next layer computes on a core, and for which it has the memory busy."""

@@ -24,7 +24,7 @@ from headway.core.messages import Decision, Dispatch
 from headway.core.protocols import Capability, View
 from headway.core.request import Request
 from headway.policies.base import Policy
-from headway.policies.partition import LayerStarts, Partition
+from headway.policies.partition import FLOOR, LIMIT, LayerStarts, Partition
 from headway.policies.registry import policy
 from headway.policies.spatial import Spatial, mode
 
@@ -47,14 +47,23 @@ class Moca(Policy):
 
     needs = frozenset({Capability.SPLIT})
 
-    def __init__(self, *, throttle: bool = True, groups: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        throttle: bool = True,
+        groups: int | None = None,
+        heavy: float = HEAVY,
+        limit: float = LIMIT,
+        floor: float = FLOOR,
+    ) -> None:
         self._throttle = throttle
+        self._heavy_share = heavy
         self._groups = groups
         self.at_block_ends = throttle
         if throttle:
             self.needs = self.needs | {Capability.THROTTLE}
         self._starts = LayerStarts()
-        self._partition = Partition(Spatial())
+        self._partition = Partition(Spatial(), limit=limit, floor=floor)
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Fill the groups that are drained, then partition the bandwidth among those that run."""
@@ -62,11 +71,11 @@ class Moca(Policy):
         idle = set(view.idle)
         drained = [group for group in _groups(self._groups, view) if idle.issuperset(group)]
         queue = nlargest(len(drained) + LOOK_AHEAD, view.ready, key=lambda request: _rank(request, view))
-        heavy = any(_heavy(run.bandwidth_bytes_s, view) for run in view.running)
+        heavy = any(self._heavy(run.bandwidth_bytes_s, view) for run in view.running)
         fresh = self._starts.fresh(view)
         while drained and queue:
             request, group, option = self._next(queue, drained, heavy, view)
-            heavy = heavy or _heavy(_bandwidth_bytes_s(option, view), view)
+            heavy = heavy or self._heavy(_bandwidth_bytes_s(option, view), view)
             queue.remove(request)
             drained.remove(group)
             cap = self._partition.start(request, option) if self._throttle else None
@@ -75,17 +84,19 @@ class Moca(Policy):
         if self._throttle:
             yield from self._partition.adjust(fresh)
 
-    @staticmethod
     def _next(
-        queue: list[Request], drained: list[tuple[Core, ...]], heavy: bool, view: View
+        self, queue: list[Request], drained: list[tuple[Core, ...]], heavy: bool, view: View
     ) -> tuple[Request, tuple[Core, ...], Option]:
         """The first in the queue, or one soon after it that leaves more bandwidth, with its group."""
         found = [(request, *_fastest(request, drained, view)) for request in queue[:LOOK_AHEAD]]
         if heavy:
             for request, group, option in found:
-                if not _heavy(_bandwidth_bytes_s(option, view), view):
+                if not self._heavy(_bandwidth_bytes_s(option, view), view):
                     return request, group, option
         return found[0]
+
+    def _heavy(self, bandwidth_bytes_s: float, view: View) -> bool:
+        return bandwidth_bytes_s > self._heavy_share * view.device.dram_bandwidth_bytes_s
 
 
 def _groups(count: int | None, view: View) -> list[tuple[Core, ...]]:
@@ -121,7 +132,3 @@ def _fastest(
 def _bandwidth_bytes_s(option: Option, view: View) -> float:
     seconds = option.seconds(view.device.dram_bandwidth_bytes_s)
     return option.dram_bytes / seconds if seconds > 0.0 else 0.0
-
-
-def _heavy(bandwidth_bytes_s: float, view: View) -> bool:
-    return bandwidth_bytes_s > HEAVY * view.device.dram_bandwidth_bytes_s

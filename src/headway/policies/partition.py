@@ -36,13 +36,20 @@ def score(left_s: float, slack_s: float) -> float:
     return LATE_SCORE if slack_s <= 0.0 else min(MOST_SCORE, 100.0 * left_s / slack_s)
 
 
-def throttled(share: float, score: float, others: Sequence[tuple[float, float]]) -> float | None:
+def throttled(
+    share: float,
+    score: float,
+    others: Sequence[tuple[float, float]],
+    *,
+    limit: float = LIMIT,
+    floor: float = FLOOR,
+) -> float | None:
     """What a layer with that demand and score keeps beside others, given as (demand, score); None if all."""
-    excess = share + sum(demand for demand, _ in others) - LIMIT
+    excess = share + sum(demand for demand, _ in others) - limit
     weight = sum(demand * each for demand, each in others)
     if excess <= 0.0 or weight <= 0.0:
         return None
-    kept = max(FLOOR, share - excess * weight / (score * share + weight))
+    kept = max(floor, share - excess * weight / (score * share + weight))
     return kept if kept < share else None
 
 
@@ -66,8 +73,9 @@ class Partition:
     `begin` each decision with its view; then `start` for what is dispatched and `adjust` for what runs.
     """
 
-    def __init__(self, spatial: Spatial) -> None:
+    def __init__(self, spatial: Spatial, *, limit: float = LIMIT, floor: float = FLOOR) -> None:
         self._spatial = spatial
+        self._limit, self._floor = limit, floor
         self._view: View
         self._layers: dict[int, tuple[float, float]] = {}  # by request: demand within its cap, and score
 
@@ -101,7 +109,8 @@ class Partition:
         """The share of the bandwidth that a layer keeps beside the others."""
         self._layers.pop(request.id, None)
         demand, own = self._demand(segment), self._score(request, cores, block)
-        kept = throttled(demand, own, tuple(self._layers.values()))
+        others = tuple(self._layers.values())
+        kept = throttled(demand, own, others, limit=self._limit, floor=self._floor)
         self._layers[request.id] = demand if kept is None else kept, own
         return kept
 

@@ -33,8 +33,9 @@ class Placement:
     better one would cost the request its deadline, while it is to be met at all.
     """
 
-    def __init__(self, *, guard: bool = True) -> None:
+    def __init__(self, *, guard: bool = True, quantum_s: float = QUANTUM_S) -> None:
         self._guard = guard
+        self._quantum_s = quantum_s
         self._ends: dict[tuple[str, int, int], int] = {}
         self._view: View
         self._taken_s: list[tuple[int, float]] = []  # kinds given away in this decision, for how long
@@ -111,7 +112,7 @@ class Placement:
         at = (request.model, block, kind)
         known = self._ends.get(at)
         if known is None:
-            known = self._ends[at] = self._end(request, block, kind, QUANTUM_S)
+            known = self._ends[at] = self._end(request, block, kind, self._quantum_s)
         return known
 
     def _end(self, request: Request, block: int, kind: int, least_s: float) -> int:

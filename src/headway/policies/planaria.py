@@ -34,6 +34,9 @@ from headway.policies.base import Policy
 from headway.policies.registry import policy
 from headway.policies.spatial import Spatial, mode
 
+MARGIN = 1.0
+"""How much longer than alone a request is expected to take on its cores (public code: none)."""
+
 
 class Task(NamedTuple):
     """A request in the eyes of the allocation."""
@@ -60,11 +63,17 @@ class Task(NamedTuple):
 @policy("planaria")
 class Planaria(Policy):
     """Planaria (MICRO 2020): the fewest cores that meet each deadline, spare ones by score, at every
-    change."""
+    change.
+
+    A width meets a deadline if `margin` times what is left on it does. Without `score_by_slack` the slack is
+    left out of the score of those that can be met, so that those that need few cores come first.
+    """
 
     needs = frozenset({Capability.SPLIT, Capability.REALLOCATE, Capability.PREEMPT})
 
-    def __init__(self) -> None:
+    def __init__(self, *, margin: float = MARGIN, score_by_slack: bool = True) -> None:
+        self._margin = margin
+        self._score_by_slack = score_by_slack
         self._spatial = Spatial()
         self._present: set[int] = set()
         self._target: dict[int, int] = {}
@@ -113,8 +122,8 @@ class Planaria(Policy):
         slack_s, most = request.deadline_s - view.now, len(view.device.cores)
         for cores in range(1, most + 1):
             left_s = self._spatial.remaining_s(request, cores, view, block)
-            if left_s <= slack_s:
-                return Task(request, cores, slack_s, left_s, left_s)
+            if self._margin * left_s <= slack_s:
+                return Task(request, cores, slack_s if self._score_by_slack else 1.0, left_s, left_s)
         return Task(request, None, slack_s, 0.0, self._spatial.remaining_s(request, most, view, block))
 
 

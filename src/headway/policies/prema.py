@@ -31,6 +31,9 @@ MIDDLE_FROM, HIGH_FROM = 3, 9
 """Priorities from which a request is of middle and high priority: MoCA's classes of 0 to 11 (its public
 code), which leave PREMA's 1, 3 and 9 as they are."""
 
+GROWTH = 1.0
+"""Tokens per isolated latency waited, in units of the priority's own (paper, algorithm 2)."""
+
 PERIOD_S = 0.25e-3
 """A decision is taken at least this often while anybody waits: the paper's scheduling period, as
 remembered."""
@@ -39,12 +42,17 @@ remembered."""
 @policy("prema")
 @policy("prema:checkpoint", drain=False)
 class Prema(Policy):
-    """PREMA (HPCA 2020): tokens grow with priority and slowdown, of those with enough the shortest runs."""
+    """PREMA (HPCA 2020): tokens grow with priority and slowdown, of those with enough the shortest runs.
+
+    `growth` is how many times its priority's tokens a request gets for each isolated latency that it waits.
+    """
 
     needs = frozenset({Capability.PREEMPT})
 
-    def __init__(self, *, drain: bool = True) -> None:
+    def __init__(self, *, drain: bool = True, growth: float = GROWTH, period_s: float = PERIOD_S) -> None:
         self._drain = drain
+        self._growth = growth
+        self._period_s = period_s
         self._placement = Placement()
         self._waited_s: dict[int, float] = {}
         self._period_end_s = 0.0
@@ -73,7 +81,7 @@ class Prema(Policy):
             yield placement.suited(request, core)
         yield from self._make_room(left, [run for run in running if run.request.id not in picked], view)
         if view.ready and now >= self._period_end_s:
-            self._period_end_s = now + PERIOD_S
+            self._period_end_s = now + self._period_s
             yield Wake(self._period_end_s)
 
     def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
@@ -91,10 +99,11 @@ class Prema(Policy):
                 yield Preempt(run, How.SPILL)
 
     def _token(self, request: Request, now: float | None) -> float:
-        """Priority, and as much again for every isolated latency that it has waited (not counting a run in
-        progress, for which `now` is None)."""
+        """Priority, and as much again (times `growth`) for every isolated latency that it has waited (not
+        counting a run in progress, for which `now` is None)."""
         waited_s = self._waited_s.get(request.id, 0.0) if now is None else self._waiting_s(request, now)
-        return _level(request) * (1.0 + (waited_s / request.isolated_s if request.isolated_s > 0.0 else 0.0))
+        slowdown = waited_s / request.isolated_s if request.isolated_s > 0.0 else 0.0
+        return _level(request) * (1.0 + self._growth * slowdown)
 
     def _waiting_s(self, request: Request, now: float) -> float:
         return self._waited_s.get(request.id, 0.0) + now - request.ready_since_s

@@ -18,7 +18,7 @@ from headway.core.messages import Decision, Wake
 from headway.core.protocols import View
 from headway.core.request import Request
 from headway.policies.base import Policy
-from headway.policies.placement import Placement
+from headway.policies.placement import QUANTUM_S, Placement
 from headway.policies.registry import policy
 
 PERIOD_S = 0.25e-3
@@ -29,10 +29,10 @@ PERIOD_S = 0.25e-3
 class Relmas(Policy):
     """RELMAS stand-in (DAC 2024): per period, layers by least slack on the core that ends them first."""
 
-    def __init__(self, *, period_s: float = PERIOD_S) -> None:
+    def __init__(self, *, period_s: float = PERIOD_S, quantum_s: float = QUANTUM_S) -> None:
         self._period_s = period_s
         self._cycle = -1
-        self._placement = Placement(guard=False)
+        self._placement = Placement(guard=False, quantum_s=quantum_s)
         self._queues: list[list[tuple[int, int]]] = []  # by core: request id and first block of its runs
 
     def decide(self, view: View) -> Iterator[Decision]:

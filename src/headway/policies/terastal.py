@@ -19,16 +19,20 @@ from headway.core.messages import Decision
 from headway.core.protocols import View
 from headway.core.request import Request
 from headway.policies.base import Policy
-from headway.policies.placement import Placement
+from headway.policies.placement import QUANTUM_S, Placement
 from headway.policies.registry import policy
 
 
 @policy("terastal")
 class Terastal(Policy):
-    """Terastal (RTCSA 2026) without variants: virtual deadlines per layer, cores chosen to meet them."""
+    """Terastal (RTCSA 2026) without variants: virtual deadlines per layer, cores chosen to meet them.
 
-    def __init__(self) -> None:
-        self._placement = Placement()
+    Without `patience` a layer never waits for a core of its preferred type.
+    """
+
+    def __init__(self, *, patience: bool = True, quantum_s: float = QUANTUM_S) -> None:
+        self._patience = patience
+        self._placement = Placement(quantum_s=quantum_s)
         self._shares: dict[str, list[float]] = {}
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
@@ -53,7 +57,7 @@ class Terastal(Policy):
         if core is None or kind_of[core.index] == preferred:
             return core
         due_s = request.key[0]
-        if view.now + self._placement.seconds(request, core) <= due_s:
+        if not self._patience or view.now + self._placement.seconds(request, core) <= due_s:
             return core
         frees_s = [
             run.expected_end_s

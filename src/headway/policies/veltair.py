@@ -40,7 +40,9 @@ class Veltair(Policy):
 
     needs = frozenset({Capability.SPLIT})
 
-    def __init__(self) -> None:
+    def __init__(self, *, block_layers: int = BLOCK_LAYERS, alpha: float = ALPHA, beta: float = BETA) -> None:
+        self._block_layers = block_layers
+        self._alpha, self._beta = alpha, beta
         self._spatial = Spatial()
         self._done: dict[str, list[float]] = {}
 
@@ -50,7 +52,7 @@ class Veltair(Policy):
         for request in view.ready:
             if not idle:
                 return
-            end = min(request.blocks, request.next_block + BLOCK_LAYERS)
+            end = min(request.blocks, request.next_block + self._block_layers)
             fastest = self._spatial.fastest_first(request, idle, view)
             cores = runnable(request, fastest[: self.demand(request, end, view)], view)
             idle = [core for core in idle if core not in cores]
@@ -61,13 +63,13 @@ class Veltair(Policy):
         first, most = request.next_block, len(view.device.cores)
         done, step = self._shares(request, view), max(1, most // STEPS)
         relative_s = request.deadline_s - request.arrival_s
-        allowed_s = ALPHA * relative_s * (done[end] - done[first])
+        allowed_s = self._alpha * relative_s * (done[end] - done[first])
         cores = step
         while cores < most and self._between_s(request, end, cores, view) > allowed_s:
             cores += step
         if first > 0:
             elapsed_s, share_s = view.now - request.arrival_s, relative_s * done[first]
-            cores += step * ((elapsed_s > share_s) - (elapsed_s < BETA * share_s))
+            cores += step * ((elapsed_s > share_s) - (elapsed_s < self._beta * share_s))
         return min(most, max(1, cores))
 
     def _between_s(self, request: Request, end: int, cores: int, view: View) -> float:
