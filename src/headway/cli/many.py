@@ -17,7 +17,7 @@ from headway.core.errors import HeadwayError
 if TYPE_CHECKING:
     from headway.record.evaluation import Row
     from headway.scale.evaluate import Backend
-    from headway.scale.tasks import PolicyFile, Task
+    from headway.scale.tasks import AnyTask, PolicyFile
 
 EXIT_FAILED_RUNS = 1
 MOST_CAUSES = 5
@@ -92,7 +92,7 @@ def policy_files_of(files: list[Path] | None) -> list[PolicyFile]:
 
 
 def run_all(
-    tasks: Sequence[Task], folder: Path, backend: Backend, policy_files: Sequence[PolicyFile]
+    tasks: Sequence[AnyTask], folder: Path, backend: Backend, policy_files: Sequence[PolicyFile]
 ) -> list[Row]:
     """Run tasks with a bar that shows how many runs are done; after Ctrl-C say what is kept."""
     from rich.console import Console

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 from headway import wiring
 from headway.core.errors import HeadwayError
 from headway.record.evaluation import Row
 from headway.scale.store import finished
-from headway.scale.tasks import Keys, PolicyFile, Task
+from headway.scale.tasks import AnyTask, Keys, PolicyFile
 from headway.scale.worker import Job
 
 
@@ -42,7 +43,7 @@ def all_cores() -> int:
 
 
 def evaluate(
-    tasks: Sequence[Task],
+    tasks: Sequence[AnyTask],
     folder: Path,
     backend: Backend,
     policy_files: Sequence[PolicyFile] = (),
@@ -60,7 +61,7 @@ def evaluate(
     wiring.require_policies(list(dict.fromkeys(policy for task in tasks for policy in task.policies)))
     keys = Keys(policy_files)
     known = finished(folder)
-    wanted: list[tuple[Task, dict[str, str]]] = [
+    wanted: list[tuple[AnyTask, dict[str, str]]] = [
         (task, {policy: keys.of(task, policy) for policy in task.policies}) for task in tasks
     ]
     rows: dict[str, Row] = {}
@@ -69,7 +70,7 @@ def evaluate(
         missing = {policy: key for policy, key in by_policy.items() if key not in known}
         rows |= {key: _placed(known[key], task) for key in by_policy.values() if key in known}
         if missing:
-            jobs.append(Job(replace(task, policies=tuple(missing)), missing))
+            jobs.append(Job(_with(task, tuple(missing)), missing))
     on_rows(list(rows.values()))
     if jobs:
         for found in backend.run(jobs, policy_files, folder):
@@ -78,7 +79,13 @@ def evaluate(
     return [_placed(rows[key], task) for task, by_policy in wanted for key in by_policy.values()]
 
 
-def _placed(row: Row, task: Task) -> Row:
+def _with(task: AnyTask, policies: tuple[str, ...]) -> AnyTask:
+    changed: Any = replace(task, policies=policies)  # type: ignore[type-var]
+    found: AnyTask = changed
+    return found
+
+
+def _placed(row: Row, task: AnyTask) -> Row:
     """The row as one of that task: a scenario may have had another name or place in an earlier matrix."""
     return row | {"cell": task.cell, "coordinates": dict(task.coordinates)}
 

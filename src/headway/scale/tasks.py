@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -14,11 +14,42 @@ from importlib.metadata import version
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from headway.config import Scenario, Suite
 from headway.config.traces import Trace
 from headway.core.errors import HeadwayError
+from headway.record.evaluation import Row
+from headway.scale.scenario_runs import scenario_runs
+
+
+class AnyTask(Protocol):
+    """Something to be run under each of its policies that is still to be run: a frozen dataclass that a
+    process can be sent. All policies meet the same arrivals and the same noise. `coordinates` are where the
+    cell lies in its matrix."""
+
+    @property
+    def cell(self) -> str: ...
+
+    @property
+    def coordinates(self) -> Mapping[str, str | float | None]: ...
+
+    @property
+    def policies(self) -> tuple[str, ...]: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def identity(self, policy: str, digest_of: Callable[[Path], str]) -> Mapping[str, Any]:
+        """Plain data that is equal exactly where the run is the same; `digest_of` is that of a file."""
+        ...
+
+    def begin(self) -> Callable[[str], Row]:
+        """Prepare what all policies share; what comes back does one run and gives its figures.
+
+        Raises HeadwayError if that cannot be prepared.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +68,23 @@ class Task:
     def seed(self) -> int:
         """The scenario's seed."""
         return self.scenario.seed
+
+    def identity(self, policy: str, digest_of: Callable[[Path], str]) -> Mapping[str, Any]:
+        """See `AnyTask.identity`: the scenario, and the content of the files it names."""
+        scenario = self.scenario
+        paths = [path for tenant in scenario.tenants if (path := scenario.model_path(tenant)) is not None]
+        for tenant in scenario.tenants:
+            arrivals = scenario.arrivals_of(tenant)
+            if isinstance(arrivals, Trace):
+                paths.append(Path(arrivals.file))
+        return {
+            "scenario": scenario.to_mapping() | {"policy": policy},
+            "files": {str(path): digest_of(path) for path in paths},
+        }
+
+    def begin(self) -> Callable[[str], Row]:
+        """See `AnyTask.begin`."""
+        return scenario_runs(self.scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +147,9 @@ class Keys:
         }
         self._files: dict[Path, str] = {}
 
-    def of(self, task: Task, policy: str) -> str:
+    def of(self, task: AnyTask, policy: str) -> str:
         """The key of one run."""
-        scenario = task.scenario
-        paths = [path for tenant in scenario.tenants if (path := scenario.model_path(tenant)) is not None]
-        for tenant in scenario.tenants:
-            arrivals = scenario.arrivals_of(tenant)
-            if isinstance(arrivals, Trace):
-                paths.append(Path(arrivals.file))
-        told: dict[str, Any] = {
-            **self._common,
-            "scenario": scenario.to_mapping() | {"policy": policy},
-            "files": {str(path): self._of_file(path) for path in paths},
-        }
+        told = {**self._common, **task.identity(policy, self._of_file)}
         return _digest(json.dumps(told, sort_keys=True).encode())[:32]
 
     def _of_file(self, path: Path) -> str:
