@@ -7,7 +7,7 @@ labels come from `teacher`, the losses of the simulated device (or, where there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Final
 
@@ -97,11 +97,17 @@ class GroupEstimator(LaneEstimator):
 
 
 def skadi_estimator(
-    device: Device, tables: Mapping[str, LaneTable], overlap: OverlapModel, teacher: PairLoss, seed: int
+    device: Device,
+    tables: Mapping[str, LaneTable],
+    overlap: OverlapModel,
+    teacher: PairLoss,
+    seed: int,
+    profiled: Collection[str] | None = None,
 ) -> GroupEstimator:
     """SKADI's predictor: seven counts of operators and the batch of each of two, the larger model first.
 
     Size is the time of the whole model here, for its megabytes are not known to cost tables; the batch is 1.
+    Models that were not `profiled` (by default all were) are in no group that it is trained on.
     """
     counts = {key: _counts(table) for key, table in tables.items()}
 
@@ -112,27 +118,43 @@ def skadi_estimator(
             values += [*(sum(block[at] for block in counts[model][first:end]) for at in range(7)), 1.0]
         return values
 
-    return _trained(device, tables, overlap, teacher, row, 2, "skadi", seed)
+    return _trained(device, tables, overlap, teacher, row, 2, "skadi", seed, profiled)
 
 
 def abacus_estimator(
-    device: Device, tables: Mapping[str, LaneTable], overlap: OverlapModel, teacher: PairLoss, seed: int
+    device: Device,
+    tables: Mapping[str, LaneTable],
+    overlap: OverlapModel,
+    teacher: PairLoss,
+    seed: int,
+    profiled: Collection[str] | None = None,
 ) -> GroupEstimator:
     """Abacus's predictor: which models; first block, end, batch and sequence length of each of up to four.
 
-    The batch is 1 and the sequence length 0, since neither is known to cost tables.
+    The batch is 1 and the sequence length 0, since neither is known to cost tables. A model that was not
+    `profiled` (by default all were) counts as the one whose time alone is nearest to its own.
     """
-    numbers = {key: at for at, key in enumerate(sorted(tables))}
+    known = sorted(tables if profiled is None else profiled)
+    numbers = {key: at for at, key in enumerate(known)}
+    for key in tables:
+        if key not in numbers:
+            numbers[key] = numbers[_nearest(key, known, tables)]
     together = min(MOST_TOGETHER, max(2, len(device.cores)))
 
     def row(spans: Sequence[Span]) -> list[float]:
-        present, values = [0.0] * len(numbers), []
+        present, values = [0.0] * len(known), []
         for model, first, end in sorted(spans, key=lambda span: (numbers[span[0]], span)):
             present[numbers[model]] += 1.0
             values += [float(first), float(end), 1.0, 0.0]
         return [*present, *values, *([0.0] * (4 * (together - len(spans))))]
 
-    return _trained(device, tables, overlap, teacher, row, together, "abacus", seed)
+    return _trained(device, tables, overlap, teacher, row, together, "abacus", seed, profiled)
+
+
+def _nearest(key: str, known: Sequence[str], tables: Mapping[str, LaneTable]) -> str:
+    """The one of the known models that takes the most similar time alone."""
+    own_s = tables[key].remaining_s[0]
+    return min(known, key=lambda each: (abs(tables[each].remaining_s[0] - own_s), each))
 
 
 def _trained(
@@ -144,11 +166,13 @@ def _trained(
     together: int,
     source: str,
     seed: int,
+    profiled: Collection[str] | None,
 ) -> GroupEstimator:
     import numpy as np
 
     rng = np.random.default_rng([seed, len(source), together])
-    groups = _groups(tables, together, rng)
+    taught = tables if profiled is None else {key: tables[key] for key in profiled}
+    groups = _groups(taught, together, rng)
     models = LaneModels(tables, KnownOverlap(teacher))
     rows = np.array([row(group) for group in groups])
     seconds = np.array([_makespan_s(group, models) for group in groups])

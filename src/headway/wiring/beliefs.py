@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from headway.config import LaneHardware, StreamHardware
 from headway.core.block import Segment
+from headway.core.device import Device
 from headway.core.errors import HeadwayError
 from headway.core.protocols import Contention, Estimator, LogRow
 from headway.cost.contention import MOST_LOSS, PairLoss, PairOverlap, fluid_loss
@@ -19,6 +20,7 @@ from headway.predict.lane_estimator import LaneEstimator
 from headway.predict.lane_models import LaneModels
 from headway.predict.overlap import ConstantOverlap, FluidOverlap, KnownOverlap, OverlapModel, shipped
 from headway.record.log import LogTable
+from headway.sim.noise import Noise
 from headway.sim.pairs import HiddenLoss, MeetingNoise
 from headway.wiring.prepared import Prepared
 from headway.workload.draws import stream
@@ -126,24 +128,47 @@ def replay(prepared: Prepared, policy: Policy, log: LogTable) -> LaneEstimator:
 
 
 def _of_lanes(prepared: Prepared, named: str, *, live: bool) -> LaneEstimator:
-    device, tables = prepared.device, _lane_tables(prepared)
-    make: Callable[..., LaneEstimator] = LaneEstimator
-    if named in ("skadi", "abacus"):
-        teacher = _base(prepared) if live else true_loss(prepared)
-        build = skadi_estimator if named == "skadi" else abacus_estimator
-        return build(device, tables, overlap_model(prepared), teacher, prepared.scenario.seed)
-    if named == "foresight":
-        return ForesightLaneEstimator(device, tables, KnownOverlap(true_loss(prepared)), prepared.noise())
-    if named == "oracle-overlap":
-        return make(device, tables, KnownOverlap(true_loss(prepared)))
-    if named == "no-fluid":
-        return make(device, tables, _without_fluid(prepared))
-    return make(
-        device,
-        tables,
+    return lane_belief(
+        named,
+        prepared.device,
+        _lane_tables(prepared),
         overlap_model(prepared),
-        learns=named != "no-calibration",
-        margins=named != "no-margin",
+        prepared.scenario.seed,
+        teacher=lambda: _base(prepared) if live else true_loss(prepared),
+        without_fluid=lambda: _without_fluid(prepared),
+        noise=prepared.noise,
+    )
+
+
+def lane_belief(
+    named: str,
+    device: Device,
+    tables: Mapping[str, LaneTable],
+    overlap: OverlapModel,
+    seed: int,
+    *,
+    teacher: Callable[[], PairLoss],
+    without_fluid: Callable[[], OverlapModel],
+    noise: Callable[[], Noise],
+    profiled: Collection[str] | None = None,
+) -> LaneEstimator:
+    """The estimator of that name on lanes.
+
+    `overlap` is what is believed of overlaps before anything was seen, `teacher` the losses that groups are
+    labelled with, which are the truth in a simulation. Groups are made of the models `profiled`, by default
+    all.
+    """
+    if named in ("skadi", "abacus"):
+        build = skadi_estimator if named == "skadi" else abacus_estimator
+        return build(device, tables, overlap, teacher(), seed, profiled)
+    if named == "foresight":
+        return ForesightLaneEstimator(device, tables, KnownOverlap(teacher()), noise())
+    if named == "oracle-overlap":
+        return LaneEstimator(device, tables, KnownOverlap(teacher()))
+    if named == "no-fluid":
+        return LaneEstimator(device, tables, without_fluid())
+    return LaneEstimator(
+        device, tables, overlap, learns=named != "no-calibration", margins=named != "no-margin"
     )
 
 
