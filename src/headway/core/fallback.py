@@ -13,12 +13,15 @@ KEPT_CAUSES: Final = 20
 
 
 class Faults:
-    """How often a policy failed, and the last causes with their times in seconds."""
+    """How often a policy failed, and the last causes with their times in seconds.
 
-    __slots__ = ("count", "last")
+    `fallbacks` counts those of them in which earliest deadline decided.
+    """
+
+    __slots__ = ("count", "fallbacks", "last")
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.fallbacks = 0
         self.last: deque[tuple[float, str]] = deque(maxlen=KEPT_CAUSES)
 
     def add(self, at_s: float, cause: str) -> None:
