@@ -307,6 +307,7 @@ class Engine:
 
     def _fall_back(self, cause: str) -> None:
         self.faults.add(self.now, cause)
+        self.faults.fallbacks += 1
         for decision in list(earliest_deadline(self.view)):
             with suppress(BadDecision):  # that core cannot run it, the next one may
                 self._dispatch(decision)
