@@ -107,15 +107,13 @@ def main() -> None:
                     break
                 estimator.observe(row)
     print(f"{arguments.seeds} seeds, {len(PAIRS)} pairs, {date.today()}\n")
-    print(
-        "| estimator | overlaps seen | MAPE | p95 | within the upper bound |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| estimator | overlaps seen | MAPE | p95 | within the upper bound |")
+    print("| --- | --- | --- | --- | --- |")
     for (name, mark), values in wrong.items():
         seen_words = str(mark) if name in LEARNING else "trained on all pairs"
-        print(
-            f"| {name} | {seen_words} | {100 * np.mean(values):.1f} % | {100 * np.percentile(values, 95):.1f} %"
-            f" | {100 * np.mean(covered[name, mark]):.0f} % |"
-        )
+        size, worst = 100 * np.mean(values), 100 * np.percentile(values, 95)
+        within = 100 * np.mean(covered[name, mark])
+        print(f"| {name} | {seen_words} | {size:.1f} % | {worst:.1f} % | {within:.0f} % |")
 
 
 if __name__ == "__main__":
