@@ -82,7 +82,9 @@ def _least(menu: Menu, first: Callable[[Option], float], second: Callable[[Optio
     return least
 
 
-def left_out(plan: Sequence[Load], now: float) -> set[int]:
+def left_out(
+    plan: Sequence[Load], now: float, *, stretch: float = STRETCH, overlap: float = OVERLAP
+) -> set[int]:
     """The ids of those that must be left out for the others to be on time; `plan` is sorted. O(n log n)."""
     out: set[int] = set()
     taken: list[tuple[float, int, float, float]] = []
@@ -96,9 +98,9 @@ def left_out(plan: Sequence[Load], now: float) -> set[int]:
             heappush(taken, entry)
         else:
             taken.append(entry)
-        least_s = (deadline_s - now) / STRETCH
+        least_s = (deadline_s - now) / stretch
         while taken and least_s < (
-            cores_s + OVERLAP * memory_s if cores_s > memory_s else memory_s + OVERLAP * cores_s
+            cores_s + overlap * memory_s if cores_s > memory_s else memory_s + overlap * cores_s
         ):
             if not is_heap:
                 heapify(taken)

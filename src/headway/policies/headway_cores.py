@@ -27,7 +27,7 @@ from headway.core.messages import Decision, Dispatch, Preempt
 from headway.core.protocols import View
 from headway.core.request import Request
 from headway.core.run import How, Run
-from headway.policies.headway_admission import Least, Load, left_out
+from headway.policies.headway_admission import OVERLAP, STRETCH, Least, Load, left_out
 from headway.policies.lucas import JOBS_CONSIDERED, Lucas
 from headway.policies.lucas_order import Place, first_from
 from headway.policies.lucas_pricing import Pressure
@@ -43,11 +43,20 @@ class OnCores(Lucas):
     """Serves those requests that can be on time together, in the runs that Lucas would choose.
 
     Each argument that is False leaves something out, for the ablations: `admission`, so that every request is
-    served that can be saved by itself; `yielding` of runs that are late or left out.
+    served that can be saved by itself; `yielding` of runs that are late or left out. `stretch` and `overlap`
+    say how long the work of all is taken to last (`headway_admission`).
     """
 
-    def __init__(self, *, admission: bool = True, yielding: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        admission: bool = True,
+        yielding: bool = True,
+        stretch: float = STRETCH,
+        overlap: float = OVERLAP,
+    ) -> None:
         super().__init__()
+        self._stretch, self._overlap = stretch, overlap
         self._admission = admission
         self._yields = yielding
         self._leasts: dict[str, Least] = {}
@@ -55,7 +64,7 @@ class OnCores(Lucas):
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """The latest start that still meets the deadline on one core, and what else its order depends on."""
         block, least = request.next_block, self._least(request, view)
-        place = Place.of(request, least.alone_s[block])
+        place = Place.of(request, least.alone_s[block], self._preempts_at)
         return (*place[:3], *Load.of(request, least.cores_s[block], least.memory_s[block]))
 
     def decide(self, view: View) -> Iterator[Decision]:
@@ -67,7 +76,7 @@ class OnCores(Lucas):
         plan.sort()
         out: set[int] = set()
         if self._admission and len(savable) + len(view.running) > len(view.device.cores):
-            out = left_out(plan, view.now)
+            out = left_out(plan, view.now, stretch=self._stretch, overlap=self._overlap)
         admitted = [request for request in savable if request.id not in out] if out else savable
         ahead = admitted[: 2 * JOBS_CONSIDERED + pressure.idle]
         if pressure.idle and view.ready:

@@ -20,7 +20,7 @@ from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.policies.base import Policy
 from headway.policies.lucas_menu import Menu
-from headway.policies.lucas_order import Late, Place, by_virtual_deadline, first_from
+from headway.policies.lucas_order import THETA_PREEMPT, Late, Place, by_virtual_deadline, first_from
 from headway.policies.lucas_pricing import Pressure, Regards, cheapest
 from headway.policies.lucas_runs import Allowed
 from headway.policies.registry import policy
@@ -48,8 +48,8 @@ class Lucas(Policy):
     Each argument that is False leaves something out, for the ablations: single-core fusion (`fuse`),
     multi-core fusion (`pipeline`), the guard on core-time (`guard`), the share and the price of memory
     bandwidth (`bandwidth`), the layers that await execution (`waiting`), the best number of bands
-    (`best_bands`), preemption (`preempt`). With the `estimator` "foresight" it is the oracle, which knows the
-    true solo times of every request.
+    (`best_bands`), preemption (`preempt`), which begins at a laxity of `preempts_at` times the remaining
+    work. With the `estimator` "foresight" it is the oracle, which knows the true solo times of every request.
     """
 
     needs = frozenset({Capability.FUSE, Capability.PIPELINE, Capability.PREEMPT})
@@ -64,9 +64,11 @@ class Lucas(Policy):
         waiting: bool = True,
         best_bands: bool = True,
         preempt: bool = True,
+        preempts_at: float = THETA_PREEMPT,
         estimator: str = "default",
     ) -> None:
         self.estimator = estimator
+        self._preempts_at = preempts_at
         self._allowed = Allowed(fuse=fuse, pipeline=pipeline, best_bands=best_bands)
         self._regards = Regards(guard=guard, bandwidth=bandwidth, waiting=waiting)
         self._preempts = preempt
@@ -75,7 +77,9 @@ class Lucas(Policy):
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """The latest start that still meets the deadline on one core; see Place."""
-        place = Place.of(request, self._menu(request, view).remaining_s[request.next_block])
+        place = Place.of(
+            request, self._menu(request, view).remaining_s[request.next_block], self._preempts_at
+        )
         self._late.add(request, place)
         return place
 

@@ -29,8 +29,9 @@ class Place(NamedTuple):
     virtual_deadline_s: float
 
     @classmethod
-    def of(cls, request: Request, remaining_s: float) -> Place:
-        """The place of a request that has that much work left.
+    def of(cls, request: Request, remaining_s: float, preempts_at: float = THETA_PREEMPT) -> Place:
+        """The place of a request that has that much work left, and may preempt when its laxity is below
+        `preempts_at` times that.
 
         The virtual deadline divides the time from arrival to deadline by the weight.
         """
@@ -39,7 +40,7 @@ class Place(NamedTuple):
         return cls(
             latest_start_s,
             remaining_s,
-            latest_start_s - THETA_PREEMPT * remaining_s,
+            latest_start_s - preempts_at * remaining_s,
             not request.strict,
             request.arrival_s + ahead_s,
         )
