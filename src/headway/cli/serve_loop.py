@@ -14,6 +14,7 @@ from headway.serve.control import reload_route
 from headway.serve.dashboard.routes import PATH as DASHBOARD_PATH
 from headway.serve.dashboard.routes import dashboard_routes
 from headway.serve.frontends import Frontends, serve_frontends
+from headway.serve.metrics_page import MetricsPage, metrics_route
 
 if TYPE_CHECKING:
     from headway.config.serving import Serving
@@ -158,12 +159,18 @@ def _listen(serving: Serving, server: Server, life: _Life) -> Frontends:
     def address(host: str, port: int | None) -> tuple[str, int] | None:
         return None if port is None else (host, port)
 
+    metrics = metrics_route(MetricsPage(server.telemetry))
     return serve_frontends(
         server.service,
         http=address(listen.host, listen.http),
         grpc=address(listen.host, listen.grpc),
         control=address(listen.control_host, listen.control),
-        control_routes=[reload_route(server.service, life.reload), *dashboard_routes(server.shown())],
+        http_routes=[metrics] if listen.http_metrics else (),
+        control_routes=[
+            reload_route(server.service, life.reload),
+            metrics,
+            *dashboard_routes(server.shown()),
+        ],
     )
 
 

@@ -13,7 +13,16 @@ from headway.config.hardware import AnyHardware
 from headway.config.lanes import LaneHardware
 from headway.config.quantities import Duration, closest
 from headway.config.scenario import MOST_TENANTS, Scenario, with_hardware
-from headway.config.serving_parts import EventLog, KeyHash, Listen, Repository, ServedModel, ServedTenant
+from headway.config.serving_parts import (
+    AccessLog,
+    EventLog,
+    KeyHash,
+    Listen,
+    Repository,
+    ServedModel,
+    ServedTenant,
+    Tracing,
+)
 from headway.config.tenants import Tenant
 from headway.config.validation import Name, Strict, mistake, validate
 from headway.config.yaml_file import Document, parse_yaml, read_yaml
@@ -61,6 +70,8 @@ class Serving(Strict):
         Duration, Field(description="How long requests may still take once the end is asked for.")
     ] = 30.0
     log: EventLog | None = None
+    access_log: AccessLog | None = None
+    tracing: Tracing | None = None
 
     _origin: _Origin = PrivateAttr(default=_Origin())
 

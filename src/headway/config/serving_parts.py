@@ -125,6 +125,9 @@ class Listen(Strict):
         Port | None, Field(description="For loading, unloading and settings, and for a new configuration.")
     ] = 8002
     control_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    http_metrics: Annotated[
+        bool, Field(description="Whether /metrics, which the control port has, is on the HTTP port, too.")
+    ] = False
 
 
 class QueueBound(Strict):
@@ -200,3 +203,34 @@ class EventLog(Strict):
     folder: Annotated[str, Field(min_length=1, max_length=4096, description="Relative to this file.")]
     part: Annotated[Duration, Field(description="The time that one part spans.")] = 3600.0
     keep: Annotated[Size, Field(description="The oldest parts go when all are larger.")] = 2.0**30
+
+
+class AccessLog(Strict):
+    """Where a line of JSON goes for each request, and how much of that is kept."""
+
+    file: Annotated[str, Field(min_length=1, max_length=4096, description="Relative to this file.")]
+    part: Annotated[
+        Size, Field(description="A file of that size is closed, and numbered, for a new one.")
+    ] = 16 * 2.0**20
+    keep: Annotated[int, Field(ge=1, le=1000, description="Closed files that are kept.")] = 10
+
+
+class Tracing(Strict):
+    """Where spans of requests go, by OpenTelemetry's protocol; needs the packages of headway[tracing]."""
+
+    endpoint: Annotated[
+        str,
+        Field(
+            pattern=r"^https?://[^\s/@?#]{1,255}/?$",
+            description="A collector that takes OTLP over gRPC: http://localhost:4317; https encrypts.",
+        ),
+    ]
+    rate: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=2**32 - 1,
+            description="One of so many requests of a model is traced, 0 none, besides those whose client"
+            " traces them. Trace settings of the protocol change it while the server runs.",
+        ),
+    ] = 1000

@@ -28,10 +28,14 @@ def cache_folder() -> Path:
 
 
 class Found(NamedTuple):
-    """A profile that may be used, or None and why there is none (empty: there never was one)."""
+    """A profile that may be used, or None and why there is none (empty: there never was one).
+
+    `measured_s` is when it was measured, in seconds since the epoch.
+    """
 
     profile: ModelProfile | None
     reason: str
+    measured_s: float = 0.0
 
 
 class ProfileCache:
@@ -55,6 +59,7 @@ class ProfileCache:
         path = self.path(model, identity)
         try:
             text = path.read_bytes()
+            measured_s = path.stat().st_mtime
         except FileNotFoundError:
             return Found(None, "")
         except OSError as error:
@@ -73,7 +78,7 @@ class ProfileCache:
             return Found(
                 None, f"{model}: was profiled on a busy machine ({profile.unsteady}); measured again"
             )
-        return Found(profile, "")
+        return Found(profile, "", measured_s)
 
     def keep(self, profile: ModelProfile, identity: Sequence[object]) -> None:
         """Write a profile, in one piece."""

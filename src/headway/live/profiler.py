@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
@@ -43,8 +43,8 @@ _SHORT_RUNS: Final = 3
 class Intake:
     """A model ready to run: its blocks, inputs made for it, and its profile.
 
-    `cached` tells that the profile was measured earlier; `said` is what a user should know of it: why it was
-    measured again, and that the machine was busy.
+    `cached` tells that the profile was measured earlier, `measured_s` when (seconds since the epoch).
+    `said` is what a user should know of it: why it was measured again, and that the machine was busy.
     """
 
     split: SplitModel
@@ -52,6 +52,7 @@ class Intake:
     profile: ModelProfile
     cached: bool
     said: tuple[str, ...] = ()
+    measured_s: float = 0.0
 
 
 def take_in(
@@ -98,12 +99,12 @@ def take_in(
     identity = (prepared.content_hash, sorted((dims or {}).items()), limits or BlockLimits(), narrow)
     said: tuple[str, ...] = ()
     if cache is not None:
-        known_profile, reason = cache.find(known, identity)
+        known_profile, reason, measured_s = cache.find(known, identity)
         if known_profile is not None:
             reused = _reuse(prepared, known_profile, widths)
             if reused is not None:
                 inputs = _runnable_inputs(reused, prepared, sample, seed)
-                return Intake(reused, inputs, known_profile, cached=True)
+                return Intake(reused, inputs, known_profile, cached=True, measured_s=measured_s)
         said = (reason,) if reason else ()
     first = _first(source, prepared, narrow, widths[narrow], dims, limits, sample, seed, rounds)
     times, whole, chain = first.times, first.whole, first.chain
@@ -157,7 +158,7 @@ def take_in(
     if profile.unsteady:
         kept = "; it will be measured again next time" if cache is not None else ""
         said += (f"{known}: was profiled on a busy machine ({profile.unsteady}){kept}",)
-    return Intake(chain, inputs, profile, cached=False, said=said)
+    return Intake(chain, inputs, profile, cached=False, said=said, measured_s=time())
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,6 +225,10 @@ class EngineService:
         """Have every answer told, and what a tenant was refused at once; the watcher must not block."""
         self._watchers = (*self._watchers, watcher)
 
+    def under_way(self) -> Sequence[Inference]:
+        """All inferences that have no answer yet; what models run to be warm is among them."""
+        return tuple(self._under_way.copy().values())
+
     def live(self) -> bool:
         """Whether the process works at all."""
         return self.broken is None and self._engine.alive

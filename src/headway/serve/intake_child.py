@@ -31,10 +31,11 @@ class KeptProfiles(ProfileCache):
         path = self.path(model, identity)
         try:
             profile = ModelProfile.from_json(path.read_bytes(), str(path))
+            measured_s = path.stat().st_mtime
         except (OSError, HeadwayError):
             return found
         here = (profile.machine, profile.runtime) == (machine(), runtime())
-        return Found(profile, "") if here else found
+        return Found(profile, "", measured_s) if here else found
 
 
 def take_in_here(

@@ -35,8 +35,9 @@ _DATATYPES: Final = {
 class Loaded:
     """One version of a model, loaded once; loading it again makes another one.
 
-    `key` is the engine's name for it. `users` counts requests under way; once it is `retired` no further ones
-    begin, and `unused` is set when the last one has ended.
+    `key` is the engine's name for it. `profiled_s` is when it was profiled (seconds since the epoch),
+    `unsteady` says by what it showed that the machine was busy then. `users` counts requests under way; once
+    it is `retired` no further ones begin, and `unused` is set when the last one has ended.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Loaded:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     labels: Mapping[str, tuple[str, ...]]
+    profiled_s: float = 0.0
+    unsteady: str = ""
     users: int = 0
     retired: bool = False
     unused: threading.Event = field(default_factory=threading.Event)
@@ -73,7 +76,19 @@ class Loaded:
         for output in labels:
             if output not in split.outputs:
                 raise HeadwayError(f"labels: no output {output!r}; accepted: {', '.join(split.outputs)}")
-        return cls(name, version, key, split, len(split.blocks), isolated_s, inputs, outputs, labels)
+        return cls(
+            name,
+            version,
+            key,
+            split,
+            len(split.blocks),
+            isolated_s,
+            inputs,
+            outputs,
+            labels,
+            intake.measured_s,
+            intake.profile.unsteady,
+        )
 
     def checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """A request's inputs as the runtime takes them, copied only where they do not lie as it needs them.

@@ -7,11 +7,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from importlib.metadata import version
+from time import perf_counter
 from typing import Any, Final
 
 from headway.config.serving import Serving
 from headway.config.serving_parts import ServedModel
 from headway.core.checks import require_able
+from headway.core.decision_time import DecisionTimes
 from headway.core.device import Device
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
@@ -36,6 +38,7 @@ from headway.serve.lifecycle import Models
 from headway.serve.polling import Poller
 from headway.serve.refusal import Refusal
 from headway.serve.repository import ModelSource, Repository, read_labels
+from headway.serve.telemetry import Belief, Telemetry
 from headway.serve.tenants import Tenants
 from headway.wiring.installation import Installation, ModelExecutor
 from headway.wiring.lanes import limits_of, overheads_on, processors_of, widths_of
@@ -88,12 +91,19 @@ class Server:
         self._log = _event_log(serving, device)
         overlap = shipped() if hardware.overlap == "predicted" else ConstantOverlap(measured_w)
         estimator = _belief(serving, policy, device, self._installation.tables, overlap)
-        self._tiers = estimator.calibration.tiers
+        self._calibration = estimator.calibration
         self._timeline = Timeline(self._log)
         self.figures = Figures(len(device.cores), lambda: self.live.now(), self._timeline)
         self.service.watch(self.figures.answered)
+        decision_times = DecisionTimes(perf_counter)
         self.engine = Engine(
-            device, self._admission, estimator, estimator.contention, self.figures, forgiving=True
+            device,
+            self._admission,
+            estimator,
+            estimator.contention,
+            self.figures,
+            forgiving=True,
+            decision_times=decision_times,
         )
         self._executor = self._made_executor(lanes, isolated=hardware.isolation == "process")
         self._installation.executor = self._executor
@@ -101,6 +111,15 @@ class Server:
             self.engine, self._executor, on_reply=self.service.on_reply, on_broken=self._on_broken
         )
         self.service.attach(self.live)
+        self.telemetry = Telemetry(
+            serving.name,
+            serving.policy,
+            self.service,
+            self.figures,
+            self.engine,
+            decision_times,
+            Belief(self._tier, self._alone),
+        )
         self.live.start()
         self._poller: Poller | None = None
 
@@ -122,9 +141,12 @@ class Server:
 
     def _tier(self, key: str) -> int | None:
         try:
-            return int(self._tiers.of(key))
+            return int(self._calibration.tiers.of(key))
         except KeyError:  # its costs went meanwhile
             return None
+
+    def _alone(self, key: str) -> float | None:
+        return self._calibration.solo(key).mean if key in self._installation.tables else None
 
     def load(self) -> list[str]:
         """Load all models of the configuration and of the repository, then be ready.
@@ -158,7 +180,7 @@ class Server:
         model that cannot be loaded, with all else as it was.
         """
         before = self.serving
-        for field in ("hardware", "policy", "repository", "log", "listen"):
+        for field in ("hardware", "policy", "repository", "log", "access_log", "tracing", "listen"):
             if getattr(before, field) != getattr(serving, field):
                 raise HeadwayError(f"{serving.where(field)}: changed; accepted: a restart for that")
         old = {model.name: _source_of(before, at) for at, model in enumerate(before.models)}
