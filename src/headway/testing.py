@@ -57,12 +57,24 @@ def toy_lane_table(
     switch_s: float = 0.0,
     pressures: Mapping[int, Sequence[Pressure]] | None = None,
     name: str = "toy",
+    batches: Mapping[int, float] | None = None,
 ) -> LaneTable:
     """A cost table from the seconds of each block, by the number of threads it has, and from what they press
-    on, by the number of lanes."""
+    on, by the number of lanes. `batches` says how many times as long each takes by so many requests
+    together."""
     timings = {width: [Timing.of([each]) for each in blocks] for width, blocks in seconds.items()}
     blocks = tuple(
-        BlockProfile(f"block{at}", f"{at}", 0, (), {width: timings[width][at] for width in timings})
+        BlockProfile(
+            f"block{at}",
+            f"{at}",
+            0,
+            (),
+            {width: timings[width][at] for width in timings},
+            batch_seconds={
+                size: {width: Timing.of([factor * blocks[at]]) for width, blocks in seconds.items()}
+                for size, factor in (batches or {}).items()
+            },
+        )
         for at in range(len(next(iter(seconds.values()))))
     )
     whole = {width: Timing.of([sum(blocks)]) for width, blocks in seconds.items()}
@@ -98,6 +110,7 @@ class ToyTable:
         self._scale = scale or [1.0] * len(self.kinds)
         self._steps = steps
         self._spill_bytes = spill_bytes
+        self.most_batch = 1
         bandwidth = device.dram_bandwidth_bytes_s
         every = range(len(self.kinds))
         self.serial = [
@@ -109,6 +122,12 @@ class ToyTable:
         self.remaining_s = [sum(self.best_s[block:]) for block in range(self.blocks + 1)]
         self.kept_bytes = [[kept if block else 0.0 for _ in every] for block in range(self.blocks)]
         self.unwritten_bytes = [[0.0 for _ in every] for _ in range(self.blocks)]
+
+    def of_batch(self, size: int) -> ToyTable:
+        """Itself for one request. Raises ValueError for more."""
+        if size != 1:
+            raise ValueError(f"a batch of {size}: a toy takes one request per run")
+        return self
 
     def _blocks(self, mode: Mode, first: int, end: int, kinds: tuple[int, ...]) -> Option:
         """Block after block, on one core or spread over several."""

@@ -17,14 +17,18 @@ def begin(engine: Engine, run_id: int, dispatch: Dispatch, option: Option, decis
     """Enter the run of a dispatch among those that run, with what is believed of it.
 
     It resumes what a stopped run of its request left behind, or discards that, and takes what lies in the
-    SRAM of its cores. `decision_s` passes before it begins to work.
+    SRAM of its cores; a batch does neither. `decision_s` passes before it begins to work.
     """
     request, cores = dispatch.requests[0], dispatch.cores
     table = engine.estimator.table(request)
-    extra = engine.ledger.extra_bytes(request, table, option.first, option.mode, cores)
-    resumed, read_back_bytes = resumption(request, option, cores)
-    extra += read_back_bytes
-    request.partial = None
+    if dispatch.batch == 1:
+        extra = engine.ledger.extra_bytes(request, table, option.first, option.mode, cores)
+        resumed, read_back_bytes = resumption(request, option, cores)
+        extra += read_back_bytes
+    else:
+        table, extra, resumed = table.of_batch(dispatch.batch), 0.0, 0.0
+    for member in dispatch.requests:
+        member.partial = None
     run = Run.of(
         run_id,
         dispatch.requests,

@@ -124,6 +124,8 @@ def check_adjust(engine: Engine, decision: Adjust) -> None:
     if cores is None:
         return
     doing = f"moves run {run.id}"
+    if run.batch > 1:
+        raise BadDecision(f"{doing}, a batch of {run.batch}; accepted: a run of one request")
     if Capability.REALLOCATE not in engine.policy.needs:
         raise BadDecision(f"{doing} without declaring that it needs {Capability.REALLOCATE.value!r}")
     if not _tuple_of(cores, Core):
@@ -203,19 +205,17 @@ def check_wake(engine: Engine, decision: Wake) -> None:
         )
 
 
-def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]:
-    """The request and the option that a dispatch asks for.
+def check_dispatch(engine: Engine, decision: Dispatch) -> Option:
+    """The option that a dispatch asks for.
 
-    Raises BadDecision naming what is wrong: a field of another type, more than one request, a request that
-    is not ready, blocks that do not go on where it stands, a core that is busy or named twice, a mode the
-    policy does not declare, or a run that does not fit.
+    Raises BadDecision naming what is wrong: a field of another type, several requests that are no batch, a
+    request that is not ready, blocks that do not go on where it stands, a core that is busy or named twice,
+    a mode the policy does not declare, or a run that does not fit.
     """
     if not _has_types(decision):
         _say_type(decision)
     if len(decision.requests) != 1:
-        raise BadDecision(
-            f"dispatches {len(decision.requests)} requests at once; this device takes one per run"
-        )
+        check_batch(engine, decision.requests)
     request = decision.requests[0]
     if request.state is not State.READY:
         raise BadDecision(f"dispatches request {request.id}, which is {request.state}, not ready")
@@ -250,7 +250,30 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> tuple[Request, Option]
         option = engine.estimator.option(decision)
     except ValueError as error:
         raise BadDecision(f"dispatches request {request.id} in a way that cannot run: {error}") from error
-    return request, option
+    return option
+
+
+def check_batch(engine: Engine, requests: tuple[Request, ...]) -> None:
+    """Raises BadDecision unless these may run together."""
+    if not requests:
+        raise BadDecision("dispatches no request; accepted: one, or several as a batch")
+    doing, size = f"dispatches {len(requests)} requests at once", len(requests)
+    if Capability.BATCH not in engine.policy.needs:
+        raise BadDecision(f"{doing} without declaring that it needs {Capability.BATCH.value!r}: one per run")
+    if len({request.id for request in requests}) < size:
+        raise BadDecision(f"{doing}, one of them twice")
+    first = requests[0]
+    for request in requests:
+        what = f"{doing}, of which request {request.id}"
+        if request.state is not State.READY:
+            raise BadDecision(f"{what} is {request.state}, not ready")
+        if request.model != first.model or request.next_block != first.next_block:
+            raise BadDecision(
+                f"{what} stands at block {request.next_block} of {request.model};"
+                f" accepted: block {first.next_block} of {first.model}, as the first"
+            )
+        if request.most_batch < size:
+            raise BadDecision(f"{what} allows batches of at most {request.most_batch}")
 
 
 def _has_types(decision: Dispatch) -> bool:

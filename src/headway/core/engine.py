@@ -212,21 +212,21 @@ class Engine:
         self.moves.end(run.request)
         self._release(run, None)
         for request in run.requests:
-            self._reply(request, Outcome.FAILED, event.cause)
+            if run.batch > 1 and run.giving_up is None:
+                request.most_batch, request.next_block = 1, 0  # once more from the start, alone
+                self._after_run(run, request)
+            else:
+                self._reply(request, Outcome.FAILED, event.cause)
 
     def _requeue(self, run: Run, event: SafePoint) -> None:
-        request = run.request
         done = 0.0 if event.lost else run.resumed + event.share
         at_block_end = done >= _WHOLE
         self._release(run, event.end_block if at_block_end else None, event.unspent_bytes)
-        if at_block_end:
-            request.next_block, request.partial = event.end_block, None
-        elif done > 0.0:
-            request.next_block = event.first_block
-            request.partial = left_behind(run, event, done)
-        else:
-            request.next_block, request.partial = event.first_block, None
-        self._after_run(run, request)
+        partial = left_behind(run, event, done) if 0.0 < done < _WHOLE and run.batch == 1 else None
+        for request in run.requests:
+            request.next_block = event.end_block if at_block_end else event.first_block
+            request.partial = partial
+            self._after_run(run, request)
 
     def _after_run(self, run: Run, request: Request) -> None:
         """A run is over and its request is not: it ends if it was given up, else moves or waits again."""
@@ -267,6 +267,10 @@ class Engine:
         if run is None:
             if request.state is State.READY:
                 self._queue.remove(request)
+            self._reply(request, outcome, reason)
+            return
+        if len(run.requests) > 1:
+            self.running.part(run, request)
             self._reply(request, outcome, reason)
             return
         run.giving_up = (outcome, reason)
@@ -333,15 +337,17 @@ class Engine:
                 raise BadDecision(f"returned {decision!r}; accepted: Dispatch, Adjust, Preempt, Drop, Wake")
 
     def _dispatch(self, decision: Dispatch) -> None:
-        request, option = check_dispatch(self, decision)
-        self._queue.remove(request)
+        option = check_dispatch(self, decision)
+        for request in decision.requests:
+            self._queue.remove(request)
         for core in decision.cores:
             self.idle.remove(core)
         self._start(decision, option, self._decision_s)
 
     def _start(self, dispatch: Dispatch, option: Option, decision_s: float) -> None:
         """Start a run on cores that are in nobody's hands."""
-        dispatch.requests[0].to(State.RUNNING, self.now)
+        for request in dispatch.requests:
+            request.to(State.RUNNING, self.now)
         run = begin(self, self._next_run_id, dispatch, option, decision_s)
         self._next_run_id += 1
         self.journal.started(run, self.now)

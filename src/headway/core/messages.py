@@ -55,7 +55,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A run broke; its requests fail with that cause."""
+    """A run broke; its request fails with that cause. Those of a batch are run once more, each alone."""
 
     run_id: int
     cause: str
@@ -82,6 +82,8 @@ Event = Arrive | SafePoint | Finish | Failed | Tick | Cancel
 class Dispatch:
     """Start now: these blocks of the request on these cores.
 
+    Several requests are a batch: of one model, standing at the same block, each allowing that many.
+
     `cuts` are the first blocks of the second and later stages of a pipeline, in the order of `cores`.
     `band_rows` counts output rows of the last block per band (along the option's axis); None takes the
     fastest that fits.
@@ -95,6 +97,11 @@ class Dispatch:
     cuts: tuple[int, ...] = ()
     band_rows: int | None = None
     bandwidth_cap_bytes_s: float | None = None
+
+    @property
+    def batch(self) -> int:
+        """How many requests run together."""
+        return len(self.requests)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,18 @@ class Capability(StrEnum):
     PREEMPT = "preempt"
     THROTTLE = "throttle"
     REALLOCATE = "reallocate"
+    BATCH = "batch"
 
 
 class CostTable(Protocol):
     """The costs of one model on one device, computed once and only read afterwards.
 
     Indices: `block` in [0, blocks), `kind` a position in `kinds`. All sequences are plain Python lists or
-    tuples so that a look-up costs well under a microsecond.
+    tuples so that a look-up costs well under a microsecond. `most_batch` is how many requests may run
+    together as one batch.
     """
 
+    most_batch: int
     blocks: int
     kinds: tuple[str, ...]
     serial_s: Sequence[
@@ -67,6 +70,10 @@ class CostTable(Protocol):
 
     def segments(self, option: Option) -> Sequence[Segment]:
         """The stretches of constant demand that an option consists of, in order."""
+        ...
+
+    def of_batch(self, size: int) -> CostTable:
+        """The costs of so many requests that run together. Raises ValueError if that many cannot."""
         ...
 
 

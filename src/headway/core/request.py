@@ -24,7 +24,9 @@ class State(StrEnum):
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.RUNNING, State.DROPPED, State.CANCELLED}),
-    State.RUNNING: frozenset({State.READY, State.STOPPING, State.DONE, State.FAILED}),
+    State.RUNNING: frozenset(
+        {State.READY, State.STOPPING, State.DONE, State.DROPPED, State.CANCELLED, State.FAILED}
+    ),
     State.STOPPING: frozenset(
         {State.READY, State.MOVING, State.DONE, State.DROPPED, State.CANCELLED, State.FAILED}
     ),
@@ -84,6 +86,8 @@ class Request:
     Times are seconds on the driver's clock. `index` counts a tenant's requests. `expires_s` drops it
     then if it has not started, whatever the policy. `weight` is the tenant's share where a policy
     regards it, `priority` grows with importance, `strict` marks a tenant with an SLA (False: best effort).
+    `most_batch` is the largest batch that it may run in, `batch_delay_s` how long after its arrival a policy
+    that batches may let it wait for others.
     """
 
     id: int
@@ -98,6 +102,8 @@ class Request:
     weight: float = 1.0
     strict: bool = True
     expires_s: float | None = None
+    most_batch: int = 1
+    batch_delay_s: float = 0.0
     next_block: int = 0
     state: State = State.READY
     partial: Partial | None = None

@@ -1,4 +1,4 @@
-"""A run: some blocks of a request on some cores."""
+"""A run: some blocks of a request, or of several together, on some cores."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ class Run:
     runs now; the later ones are believed to take `later_fixed_s` and, at full speed, `later_busy_s`. The
     present one is past its fixed part at `busy_from_s`, then believed to go at `rate` of its full speed.
 
+    `requests` are those that wait for what it makes, `batch` is how many it started with: one of several may
+    be given up while the others go on.
+
     `bandwidth_cap_bytes_s` bounds its memory traffic; infinite without a cap. `moving_to` are the cores on
     which its request goes on after the next block end. `decision_s` is what the decision to start it took:
     its cores wait that long before it begins.
@@ -80,6 +83,7 @@ class Run:
     moving_to: tuple[Core, ...] | None = None
     stopping: How | None = None
     giving_up: tuple[Outcome, str] | None = None  # how its requests end at the next safe point, and why
+    batch: int = 1
 
     @classmethod
     def of(
@@ -112,11 +116,12 @@ class Run:
             resumed=resumed,
             next_block=option.first,
             core_names="+".join([str(core.index) for core in cores]),
+            batch=len(requests),
         )
 
     @property
     def request(self) -> Request:
-        """The first request of the batch."""
+        """The first of its requests."""
         return self.requests[0]
 
     @property

@@ -38,6 +38,11 @@ class RunningSet(dict[int, Run]):
             del self._of_request[request.id]
         self._rates.clear()
 
+    def part(self, run: Run, request: Request) -> None:
+        """One request of a batch is over while the others go on."""
+        run.requests = tuple([other for other in run.requests if other is not request])
+        del self._of_request[request.id]
+
     def of(self, request: Request) -> Run | None:
         """The run that a request is in."""
         return self._of_request.get(request.id)

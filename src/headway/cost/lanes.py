@@ -24,7 +24,8 @@ class LaneTable:
 
     `serial_s` and `best_s` are runs of one block; `remaining_s` is one run over all that remains, on one
     lane. `lanes_measured` are the numbers of lanes over which a run may be split, one lane included.
-    `operators` names those of each block.
+    `operators` names those of each block. What a batch presses on while it runs is taken to be what one
+    request does.
     """
 
     def __init__(
@@ -44,6 +45,9 @@ class LaneTable:
             raise ValueError(f"model {model.model} has no blocks, so there is nothing to run")
         threads = device.cores[0].threads
         self.model = model.model
+        self.most_batch = model.most_batch
+        self._profile, self._device, self._overheads, self._pressures = model, device, overheads, pressures
+        self._of_batch: dict[int, LaneTable] = {}
         self.blocks = len(model.blocks)
         self.kinds = device.kinds
         self.operators = tuple(block.operators for block in model.blocks)
@@ -104,6 +108,16 @@ class LaneTable:
     def isolated_s(self) -> float:
         """Seconds of the whole model alone on the device, on as many lanes as make it fastest."""
         return self._fixed_s(0) + min(up_to_s[-1] for up_to_s in self._up_to_s.values())
+
+    def of_batch(self, size: int) -> LaneTable:
+        """The costs of so many requests together. Raises ValueError for more than were measured together."""
+        if size == 1:
+            return self
+        found = self._of_batch.get(size)
+        if found is None:
+            profile = self._profile.of_batch(size)
+            found = self._of_batch[size] = LaneTable(profile, self._device, self._overheads, self._pressures)
+        return found
 
     def stacks(self, block: int) -> Sequence[Option]:
         """None: lanes run blocks one after the other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -59,6 +60,17 @@ class Table:
         # Engine and policies ask for the same ranges over and over; answers never change.
         self.option = lru_cache(maxsize=None)(self._option)
         self.segments = lru_cache(maxsize=None)(self._segments)
+
+    most_batch: Final = 1
+
+    def of_batch(self, size: int) -> Table:
+        """Itself for one request: what larger batches cost on an accelerator is that of a larger graph.
+
+        Raises ValueError for more.
+        """
+        if size != 1:
+            raise ValueError(f"a batch of {size}: an accelerator takes one request per run")
+        return self
 
     def stacks(self, block: int) -> Sequence[Option]:
         """Every fused stack on one core that starts there, fits, and moves fewer bytes than its serial run.

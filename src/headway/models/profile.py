@@ -7,7 +7,7 @@ time stamps: the same measurements give the same file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
 from typing import Any, Final, TypeVar
@@ -48,7 +48,8 @@ class BlockProfile:
 
     `cut_bytes` is None where a tensor's size is not known. `work` is what it computes and moves; None for
     blocks that come from no graph. `slowdowns` are by how much it takes longer beside each probe, by the
-    probe's name; empty if it was not probed.
+    probe's name; empty if it was not probed. `batch_seconds` are those of several requests together, by how
+    many and then by width; empty where requests run one by one only.
     """
 
     name: str
@@ -58,6 +59,19 @@ class BlockProfile:
     seconds: Mapping[int, Timing]
     work: BlockWork | None = None
     slowdowns: Mapping[str, float] = field(default_factory=dict)
+    batch_seconds: Mapping[int, Mapping[int, Timing]] = field(default_factory=dict)
+
+    def of_batch(self, size: int) -> BlockProfile:
+        """The block run by so many requests together: between two measured sizes on the line through them."""
+        known = {1: self.seconds, **self.batch_seconds}
+        above = min(each for each in known if each >= size)
+        below = max(each for each in known if each <= size)
+        part = (size - below) / (above - below) if above > below else 0.0
+        seconds = {
+            width: Timing.of([(1.0 - part) * timing.median_s + part * known[above][width].median_s])
+            for width, timing in known[below].items()
+        }
+        return replace(self, seconds=seconds, batch_seconds={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,20 @@ class ModelProfile:
     def widths(self) -> tuple[int, ...]:
         """The widths that were measured, ascending."""
         return tuple(sorted(self.whole_seconds))
+
+    @property
+    def most_batch(self) -> int:
+        """How many requests may run together, by the largest batch that was measured; 1 if none was."""
+        return max((size for block in self.blocks[:1] for size in block.batch_seconds), default=1)
+
+    def of_batch(self, size: int) -> ModelProfile:
+        """The model run by so many requests together, as if that were one request of another model.
+
+        Raises ValueError for more than were measured together.
+        """
+        if not 1 <= size <= self.most_batch:
+            raise ValueError(f"{self.model}: a batch of {size}; accepted: from 1 to {self.most_batch}")
+        return replace(self, blocks=tuple(block.of_batch(size) for block in self.blocks))
 
     def seconds(self, width: int) -> tuple[float, ...]:
         """Median seconds of each block. Raises HeadwayError for a width that was not measured."""

@@ -33,8 +33,10 @@ class AnalyticEstimator:
 
     def option(self, dispatch: Dispatch) -> Option:
         """The option that a dispatch asks for. Raises ValueError if it cannot be run so."""
-        kind_of = self._device.kind_of
-        return self.table(dispatch.requests[0]).option(
+        kind_of, table = self._device.kind_of, self.table(dispatch.requests[0])
+        if dispatch.batch > 1:
+            table = table.of_batch(dispatch.batch)
+        return table.option(
             dispatch.mode,
             dispatch.blocks.start,
             dispatch.blocks.stop,

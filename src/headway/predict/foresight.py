@@ -98,6 +98,7 @@ class ForeseenTable:
         self._sums = [0.0, *accumulate(factors)]
         self._bandwidth = bandwidth_bytes_s
         self.blocks, self.kinds = table.blocks, table.kinds
+        self.most_batch = table.most_batch
         self.kept_bytes, self.unwritten_bytes = table.kept_bytes, table.unwritten_bytes
         self.serial: Sequence[Sequence[Option]] = [
             [self._foreseen(option) for option in row] for row in table.serial
@@ -109,6 +110,10 @@ class ForeseenTable:
         self.remaining_s: Sequence[float] = [*accumulate(reversed(self.best_s), initial=0.0)][::-1]
         self.option = lru_cache(maxsize=None)(self._option)
         self.segments = lru_cache(maxsize=None)(self._segments)
+
+    def of_batch(self, size: int) -> CostTable:
+        """The model's costs of a batch: what its requests will take together is not foreseen."""
+        return self if size == 1 else self._table.of_batch(size)
 
     def stacks(self, block: int) -> Sequence[Option]:
         """The model's fused stacks from there on."""

@@ -97,6 +97,10 @@ class FluidTruth:
     def start(self, run: Run, now: float) -> None:
         """Begin a run."""
         table = self._tables[run.request.model]
+        noise = self._noise(run.request)
+        if run.batch > 1:
+            table = table.of_batch(run.batch)
+            noise = _mean([self._noise(request) for request in run.requests])
         option = table.option(
             run.mode,
             run.blocks.start,
@@ -105,7 +109,7 @@ class FluidTruth:
             run.cuts,
             run.band_rows,
         )
-        active = Active(run, option, table.segments(option), self._noise(run.request))
+        active = Active(run, option, table.segments(option), noise)
         self._actives[run.id] = active
         self._any_capped |= run.bandwidth_cap_bytes_s < math.inf
         self._enter(active, now, run.extra_dram_bytes)
@@ -272,3 +276,8 @@ class FluidTruth:
             active.done_s += work_s
             elapsed_s -= work_s / active.rate
         active.tail_left_s = max(0.0, active.tail_left_s - elapsed_s)
+
+
+def _mean(factors: Sequence[Sequence[float]]) -> list[float]:
+    """The noise of a batch: block by block the mean of its requests' factors."""
+    return [sum(each) / len(each) for each in zip(*factors, strict=True)]
