@@ -86,6 +86,8 @@ class EngineService:
         began_s = perf_counter()
         door = self.tenants.of(request.key)
         settings = door.settings
+        if request.visit is not None:
+            request.visit.tenant = settings.name
         if not settings.may_use(request.model):
             raise Refusal(Cause.FORBIDDEN, f"tenant {settings.name!r} may not use model {request.model!r}")
         self._require_open()
@@ -116,6 +118,8 @@ class EngineService:
         if request.timeout_s is not None:
             assert self._timers is not None
             self._timers.set(arrival_s + request.timeout_s, asked.id)
+        if request.visit is not None:
+            request.visit.taken(asked)
         live.submit(asked)
         if self.broken is not None:  # it ended meanwhile, and may not have seen this one
             self._answer(inference, broken())

@@ -14,6 +14,7 @@ from headway.serve.json_worker import JsonWorker
 from headway.serve.limits import Limits
 from headway.serve.service import InferenceService
 from headway.serve.settings import Settings
+from headway.serve.visits import Visits
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -102,6 +103,7 @@ def serve_frontends(
     control_grpc: Address | None = None,
     limits: Limits | None = None,
     settings: Settings | None = None,
+    visits: Visits | None = None,
     http_routes: Sequence[BaseRoute] = (),
     control_routes: Sequence[BaseRoute] = (),
 ) -> Frontends:
@@ -110,11 +112,12 @@ def serve_frontends(
     `http` and `grpc` take inference, and say what models there are. What changes the server - loading and
     unloading models, trace and log settings - is taken on `control` (HTTP) and `control_grpc` alone; one that
     equals the address of `http` or `grpc` adds it there instead. `http_routes` and `control_routes` are more
-    endpoints for the HTTP ports. The service's `load` and `unload` run on the front ends' event loop.
+    endpoints for the HTTP ports. `visits` hears of every request. The service's `load` and `unload` run on
+    the front ends' event loop.
 
     Raises HeadwayError for an address that cannot be listened on.
     """
-    limits = limits or Limits()
+    limits, visits = limits or Limits(), visits or Visits()
     front = Frontends(settings or Settings())
     worker = front._worker
     front._thread.start()
@@ -122,24 +125,24 @@ def serve_frontends(
         if http is not None:
             same = control == http
             routes = [*http_routes, *(control_routes if same else ())]
-            server = data_server(service, front.settings, limits, worker, routes, control=same)
+            server = data_server(service, front.settings, limits, worker, visits, routes, control=same)
             front.http_port = _listen(front, server, "http", http)
             if same:
                 front.control_port = front.http_port
         if control is not None and control != http:
-            control_http = control_server(service, front.settings, limits, control_routes)
+            control_http = control_server(service, front.settings, limits, visits, control_routes)
             front.control_port = _listen(front, control_http, "control", control)
         if grpc is not None or control_grpc is not None:
             from headway.serve.grpc_server import GrpcServer
 
             if grpc is not None:
                 same = control_grpc == grpc
-                rpc = GrpcServer(service, front.settings, limits, control=same, infer=True)
+                rpc = GrpcServer(service, front.settings, limits, visits, control=same, infer=True)
                 front.grpc_port = _listen(front, rpc, "grpc", grpc)
                 if same:
                     front.control_grpc_port = front.grpc_port
             if control_grpc is not None and control_grpc != grpc:
-                rpc = GrpcServer(service, front.settings, limits, control=True, infer=False)
+                rpc = GrpcServer(service, front.settings, limits, visits, control=True, infer=False)
                 front.control_grpc_port = _listen(front, rpc, "control_grpc", control_grpc)
     except BaseException:
         front.close()

@@ -25,6 +25,7 @@ from headway.serve.refusal import Cause, Refusal
 from headway.serve.service import InferenceRequest, InferenceService
 from headway.serve.settings import Settings
 from headway.serve.tensors import Buffer, invalid, shown
+from headway.serve.visits import Visit, Visits
 
 SERVICE = "inference.GRPCInferenceService"
 HEALTH = "grpc.health.v1.Health"
@@ -33,16 +34,25 @@ _log = logging.getLogger(__name__)
 _HEALTH_EVERY_S = 0.5
 _MESSAGE_OVERHEAD_BYTES = 64 << 10
 
-Answer = Callable[[bytes, Any], Awaitable[bytes]]
+Answer = Callable[[bytes, Any, Visit], Awaitable[bytes]]
+Call = Callable[[bytes, Any], Awaitable[bytes]]
 
 
 class GrpcServer:
     """Listens on one address. With `control` it takes what changes the server, with `infer` inference."""
 
     def __init__(
-        self, service: InferenceService, settings: Settings, limits: Limits, *, control: bool, infer: bool
+        self,
+        service: InferenceService,
+        settings: Settings,
+        limits: Limits,
+        visits: Visits,
+        *,
+        control: bool,
+        infer: bool,
     ) -> None:
         self._service = service
+        self._visits = visits
         self._limits = limits
         self._infer = infer
         self._methods = GrpcMethods(service, settings, control=control)
@@ -74,28 +84,31 @@ class GrpcServer:
 
     def _inference_handlers(self) -> Any:
         handlers = {
-            "ModelInfer": grpc.unary_unary_rpc_method_handler(self._answered(self._model_infer)),
+            "ModelInfer": grpc.unary_unary_rpc_method_handler(
+                self._answered("ModelInfer", self._model_infer, infer=True)
+            ),
             "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._model_stream_infer),
         }
         for name in pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name:
             if name not in handlers:
-                answer = self._answered(self._message_method(name))
+                answer = self._answered(name, self._message_method(name))
                 handlers[name] = grpc.unary_unary_rpc_method_handler(answer)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def _health_handlers(self) -> Any:
         handlers = {
-            "Check": grpc.unary_unary_rpc_method_handler(self._answered(self._health_check)),
+            "Check": grpc.unary_unary_rpc_method_handler(self._answered("Check", self._health_check)),
             "Watch": grpc.unary_stream_rpc_method_handler(self._health_watch),
         }
         return grpc.method_handlers_generic_handler(HEALTH, handlers)
 
-    def _answered(self, answer: Answer) -> Answer:
+    def _answered(self, method: str, answer: Answer, *, infer: bool = False) -> Call:
         """An answer whose refusals and defects end the call with their status."""
 
         async def call(data: bytes, context: Any) -> bytes:
+            visit = self._begin(method, data, context, infer=infer)
             try:
-                return await answer(data, context)
+                return await self._attended(visit, answer(data, context, visit))
             except Refusal as refusal:
                 await _abort(context, refusal)
             except grpc.aio.AbortError:
@@ -107,11 +120,24 @@ class GrpcServer:
 
         return call
 
+    def _begin(self, method: str, data: bytes, context: Any, *, infer: bool) -> Visit:
+        arrived_s = time.perf_counter()
+        return self._visits.begin("grpc", context.peer(), method, arrived_s, len(data), infer=infer)
+
+    async def _attended(self, visit: Visit, answer: Awaitable[bytes]) -> bytes:
+        try:
+            response = await answer
+        except BaseException as error:
+            self._visits.failed(visit, error)
+            raise
+        self._visits.answered(visit, "OK", len(response))
+        return response
+
     def _message_method(self, name: str) -> Answer:
         method = getattr(self._methods, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower())
         request_type = getattr(pb, f"{name}Request")
 
-        async def call(data: bytes, context: Any) -> bytes:
+        async def call(data: bytes, context: Any, visit: Visit) -> bytes:
             try:
                 request = request_type.FromString(data)
             except DecodeError:
@@ -123,8 +149,8 @@ class GrpcServer:
 
     # Inference
 
-    async def _model_infer(self, data: bytes, context: Any) -> bytes:
-        return b"".join(await self._answer(data, context, _metadata(context), streamed=False))
+    async def _model_infer(self, data: bytes, context: Any, visit: Visit) -> bytes:
+        return b"".join(await self._answer(data, context, _metadata(context), visit, streamed=False))
 
     async def _decoded(self, data: bytes) -> GrpcRequest:
         head, raw = split_request(data)
@@ -134,12 +160,13 @@ class GrpcServer:
         return decode_request(head, raw, self._limits)
 
     async def _answer(
-        self, data: bytes, context: Any, metadata: dict[str, str], *, streamed: bool
+        self, data: bytes, context: Any, metadata: dict[str, str], visit: Visit, *, streamed: bool
     ) -> list[Buffer]:
-        arrived_s = time.perf_counter()
         if not self._infer:
             raise Refusal(Cause.FORBIDDEN, "inference is not taken on the control port")
         request = await self._decoded(data)
+        visit.asks(request.model, request.version, request.id)
+        self._visits.trace(visit, metadata)
         result = await result_of(
             self._service,
             InferenceRequest(
@@ -149,15 +176,17 @@ class GrpcServer:
                 outputs=tuple(wish.name for wish in request.outputs),
                 id=request.id,
                 key=_key(metadata),
-                arrived_s=arrived_s,
+                arrived_s=visit.arrived_s,
                 timeout_s=timeout_of(
                     request.parameters, metadata.get(DEADLINE_HEADER), context.time_remaining()
                 ),
                 priority=priority_of(request.parameters),
                 peer=context.peer(),
                 body_bytes=len(data),
+                visit=visit,
             ),
         )
+        visit.result(result.queue_s, result.compute_s)
         description = None
         if any(wish.classes for wish in request.outputs):
             description = self._service.describe(result.model, result.version)
@@ -188,9 +217,9 @@ class GrpcServer:
 
     async def _stream_answer(self, data: bytes, context: Any, metadata: dict[str, str]) -> bytes:
         """An answer, or a message that tells why there is none: the stream goes on after either."""
+        visit = self._begin("ModelStreamInfer", data, context, infer=True)
         try:
-            parts = await self._answer(data, context, metadata, streamed=True)
-            return b"".join(as_stream_response(parts))
+            return await self._attended(visit, self._streamed(data, context, metadata, visit))
         except Refusal as refusal:
             message = refusal.message
         except Exception:
@@ -200,6 +229,10 @@ class GrpcServer:
         response.infer_response.id = _request_id(data)
         answer: bytes = response.SerializeToString()
         return answer
+
+    async def _streamed(self, data: bytes, context: Any, metadata: dict[str, str], visit: Visit) -> bytes:
+        parts = await self._answer(data, context, metadata, visit, streamed=True)
+        return b"".join(as_stream_response(parts))
 
     # Health
 
@@ -213,7 +246,7 @@ class GrpcServer:
         response: bytes = health_pb2.HealthCheckResponse(status=status).SerializeToString()
         return known, response
 
-    async def _health_check(self, data: bytes, context: Any) -> bytes:
+    async def _health_check(self, data: bytes, context: Any, visit: Visit) -> bytes:
         known, response = self._health(data)
         if not known:
             raise Refusal(Cause.NOT_FOUND, f"there is no such service here; {shown(SERVICE)} is")

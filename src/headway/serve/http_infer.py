@@ -19,6 +19,7 @@ from headway.serve.limits import Limits
 from headway.serve.protocol.terms import DEADLINE_HEADER, OutputWish, priority_of, timeout_of
 from headway.serve.service import InferenceRequest, InferenceResult, InferenceService
 from headway.serve.tensors import Buffer, invalid, shown
+from headway.serve.visits import Visit
 
 _BODY_TYPES = ("", "application/json", "application/octet-stream", "application/x-www-form-urlencoded")
 _JOINED_BYTES = 16 << 10
@@ -32,8 +33,11 @@ class InferEndpoint:
         self._limits = limits
         self._worker = worker
 
-    async def answer(self, request: HttpRequest, model: str, version: str) -> HttpAnswer:
-        """Raises Refusal for whatever keeps the request from a result."""
+    async def answer(self, request: HttpRequest, model: str, version: str, visit: Visit) -> HttpAnswer:
+        """The answer to a request for that model; `visit` is told how far it is.
+
+        Raises Refusal for whatever keeps the request from a result.
+        """
         headers = request.headers
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type not in _BODY_TYPES:
@@ -45,6 +49,7 @@ class InferEndpoint:
         head_length = _json_length(headers.get(INFERENCE_HEADER), len(body))
         head = await self._head(body[:head_length])
         inputs = attach_binary(head, body[head_length:], self._limits)
+        visit.asks(model, version, head.id)
         result = await result_of(
             self._service,
             InferenceRequest(
@@ -59,8 +64,10 @@ class InferEndpoint:
                 priority=priority_of(head.parameters),
                 peer=f"{request.peer[0]}:{request.peer[1]}",
                 body_bytes=len(request.body),
+                visit=visit,
             ),
         )
+        visit.result(result.queue_s, result.compute_s)
         return await self._encoded(result, head, headers.get("accept-encoding", ""))
 
     async def _body(self, request: HttpRequest) -> memoryview:

@@ -16,6 +16,7 @@ from headway.serve.json_worker import JsonWorker
 from headway.serve.limits import Limits
 from headway.serve.service import InferenceService
 from headway.serve.settings import Settings
+from headway.serve.visits import Visit, Visits
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -27,9 +28,12 @@ _POLL_S = 0.01
 class HttpServer:
     """Listens on one address. `infer` is None for a port that takes no inference."""
 
-    def __init__(self, application: AsgiApplication, infer: InferEndpoint | None, limits: Limits) -> None:
+    def __init__(
+        self, application: AsgiApplication, infer: InferEndpoint | None, limits: Limits, visits: Visits
+    ) -> None:
         self._application = application
         self._infer = infer
+        self._visits = visits
         self._limits = limits
         self._connections = OpenConnections()
         self._listener: asyncio.Server | None = None
@@ -52,11 +56,30 @@ class HttpServer:
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer:
         target = infer_target(request.path) if self._infer is not None else None
+        visit = self._visits.begin(
+            "http",
+            f"{request.peer[0]}:{request.peer[1]}",
+            f"{request.method} {request.path}",
+            request.arrived_s,
+            len(request.body),
+            infer=target is not None,
+        )
+        try:
+            answer = await self._routed(request, target, visit)
+        except BaseException as error:
+            self._visits.failed(visit, error)
+            raise
+        self._visits.answered(visit, answer.status, sum(map(len, answer.parts)))
+        return answer
+
+    async def _routed(self, request: HttpRequest, target: tuple[str, str] | None, visit: Visit) -> HttpAnswer:
         if target is None or self._infer is None:
             return await asgi_answer(self._application, request)
         if request.method != "POST":
             return error_answer(405, "inference takes the method POST", [("allow", "POST")])
-        return await self._infer.answer(request, *target)
+        visit.model, visit.version = target
+        self._visits.trace(visit, request.headers)
+        return await self._infer.answer(request, *target, visit)
 
     async def stop(self, drain_s: float) -> None:
         """Listen no more, let requests end for so many seconds, and close all connections."""
@@ -78,18 +101,23 @@ def data_server(
     settings: Settings,
     limits: Limits,
     worker: JsonWorker,
+    visits: Visits,
     routes: Sequence[BaseRoute],
     *,
     control: bool,
 ) -> HttpServer:
     """The data plane: inference, and what clients ask about models; with `control` what changes them, too."""
     application = http_application(HttpEndpoints(service, settings, limits, control=control), routes)
-    return HttpServer(application, InferEndpoint(service, limits, worker), limits)
+    return HttpServer(application, InferEndpoint(service, limits, worker), limits, visits)
 
 
 def control_server(
-    service: InferenceService, settings: Settings, limits: Limits, routes: Sequence[BaseRoute]
+    service: InferenceService,
+    settings: Settings,
+    limits: Limits,
+    visits: Visits,
+    routes: Sequence[BaseRoute],
 ) -> HttpServer:
     """The control plane: everything but inference."""
     application = http_application(HttpEndpoints(service, settings, limits, control=True), routes)
-    return HttpServer(application, None, limits)
+    return HttpServer(application, None, limits, visits)

@@ -12,6 +12,8 @@ from headway.serve.refusal import Refusal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from headway.serve.visits import Visit
+
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
@@ -97,7 +99,8 @@ class InferenceRequest:
     BYTES tensors are object arrays of bytes. `outputs` are the names asked for, empty for all. `key` is the
     API key, `peer` where the client is. `timeout_s` is the tightest bound that came with the request
     (timeout, deadline_ms, a gRPC deadline), from `arrived_s` on, which is on the clock of time.perf_counter.
-    `priority` grows with importance (front ends translate the protocol's), None is the tenant's own.
+    `priority` grows with importance (front ends translate the protocol's), None is the tenant's own. `visit`
+    is told who asks, and when the engine has the request.
     """
 
     model: str
@@ -111,6 +114,7 @@ class InferenceRequest:
     priority: int | None = None
     peer: str = ""
     body_bytes: int = 0
+    visit: Visit | None = None
 
 
 @dataclass(frozen=True, slots=True)
