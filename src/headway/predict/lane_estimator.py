@@ -170,7 +170,7 @@ class LaneEstimator(AnalyticEstimator):
         request, blocks = run.requests[0], run.blocks
         known = self._models.known(request.model, len(run.cores))
         solo = self.calibration.solo(request.model).mean
-        block_s = self._block_s(request, known, solo)
+        block_s = self._block_s(request, known, solo) if run.batch == 1 else known.of_batch(run.batch, solo)
         first, end = blocks.start, blocks.stop
         if isinstance(run, Run):
             first = min(run.segments[run.segment].first_block, end - 1)

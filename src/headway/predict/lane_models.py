@@ -33,6 +33,10 @@ class Known:
             self._paced = (pace, [pace * each for each in self.block_s])
         return self._paced[1]
 
+    def of_batch(self, size: int, pace: float) -> Sequence[float]:
+        """Seconds of each block run by so many requests together, if all take `pace` times as long."""
+        return [pace * segment.compute_s for segment in self.table.of_batch(size).blocks_on(self.lanes)]
+
     def class_of(self, first: int, end: int) -> int:
         """The class in which blocks `first` to before `end` spend most of their time."""
         found = self._of_range.get((first, end))

@@ -36,6 +36,7 @@ class _Tracked:
 
     __slots__ = (
         "alone_work_s",
+        "batch",
         "beside_s",
         "block",
         "done_s",
@@ -54,6 +55,7 @@ class _Tracked:
         self.kept = kept
         self.first = self.block = first
         self.end = end
+        self.batch = 1
         self.fixed_s = self.fixed_left_s = fixed_s
         self.passed_s = 0.0  # since it started
         self.beside_s = 0.0  # of that, beside others
@@ -116,6 +118,8 @@ class Watch:
                 fixed_s = self._fixed_s(row.model, row.first_block)
                 self._runs[run_id] = _Tracked(kept, row.first_block, row.end_block, fixed_s)
                 self._changed()
+            elif run_id in self._runs:
+                self._runs[run_id].batch += 1
         elif event in ("finish", "stop"):
             run = self._runs.pop(run_id, None)
             if run is not None:
@@ -172,8 +176,9 @@ class Watch:
                     met[there] = met.get(there, 0.0) + step_s
 
     def _ended(self, run: _Tracked, reason: str | None) -> None:
-        """Say what the run shows. One that failed, was killed or stopped inside a block shows nothing."""
-        if run.done_s <= 0.0 or reason in ("failed", "kill"):
+        """Say what the run shows. One that failed, was killed or stopped inside a block shows nothing; nor
+        does a batch, whose times are not those of one request."""
+        if run.done_s <= 0.0 or reason in ("failed", "kill") or run.batch > 1:
             return
         kept = run.kept
         together = run.beside_s / run.passed_s if run.passed_s > 0.0 else 0.0

@@ -69,7 +69,8 @@ class Stretches:
     """One entry per progress row, in the order of the log: what kept which cores busy from when to when.
 
     `lost` marks work that was thrown away by a kill. `mode` and `cores` are positions in `modes` and
-    `core_sets`; `core_sets` holds tuples of core indices.
+    `core_sets`; `core_sets` holds tuples of core indices. The work of a batch is one entry, under one of its
+    requests; `by_request` divides it.
     """
 
     run: NDArray[np.int64]
@@ -90,6 +91,7 @@ class Stretches:
     tenants: tuple[str, ...]
     modes: tuple[str, ...]
     core_sets: tuple[tuple[int, ...], ...]
+    shared_by: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.run)
@@ -102,7 +104,8 @@ class Stretches:
     def core_seconds(self) -> NDArray[np.float64]:
         """Busy time of all the cores of each stretch together."""
         widths = np.array([len(indices) for indices in self.core_sets], dtype=np.float64)
-        return (self.end_s - self.start_s) * widths[self.cores]
+        seconds = (self.end_s - self.start_s) * widths[self.cores]
+        return seconds if self.shared_by is None else seconds / self.shared_by
 
     def per_core(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Each stretch once for every core that it used: the core indices, and the stretches' positions."""
@@ -118,8 +121,8 @@ class Stretches:
 _Entries = TypeVar("_Entries", Requests, Stretches)
 
 
-def _only(entries: _Entries, chosen: NDArray[np.bool_]) -> _Entries:
-    """The entries that a mask chooses: every array is cut, the names are kept."""
+def _only(entries: _Entries, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> _Entries:
+    """The entries that a mask or positions choose: every array is cut, the names are kept."""
     columns = {field.name: getattr(entries, field.name) for field in fields(entries)}
     cut: dict[str, Any] = {
         name: column[chosen] for name, column in columns.items() if isinstance(column, np.ndarray)
@@ -211,4 +214,47 @@ def stretches_of(log: LogTable) -> Stretches:
         tenants,
         modes,
         tuple(tuple(int(part) for part in text.split("+") if part) for text in core_sets),
+    )
+
+
+def batches_of(log: LogTable) -> dict[int, tuple[tuple[int, int], ...]]:
+    """The runs of several requests together: of each the requests, and positions of their tenants."""
+    rows = log.where("start")
+    runs = log.integers("run")[rows]
+    found, counts = np.unique(runs, return_counts=True)
+    if not (counts > 1).any():
+        return {}
+    request, tenant = log.integers("request")[rows], log.codes("tenant")[0][rows]
+    batches: dict[int, list[tuple[int, int]]] = {int(run): [] for run in found[counts > 1]}
+    for at in np.flatnonzero(np.isin(runs, found[counts > 1])).tolist():
+        batches[int(runs[at])].append((int(request[at]), int(tenant[at])))
+    return {run: tuple(members) for run, members in batches.items()}
+
+
+def by_request(log: LogTable, work: Stretches) -> Stretches:
+    """The stretches of a log with those of batches once for each of their requests, which share alike what
+    they cost. Without batches they are as they were."""
+    batches = batches_of(log)
+    if not batches:
+        return work
+    alone = ((None, None),)
+    members = [batches.get(run, alone) for run in work.run.tolist()]
+    sizes = np.array([len(each) for each in members], dtype=np.int64)
+    position = np.repeat(np.arange(len(work)), sizes)
+    many = _only(work, position)
+    share = sizes[position].astype(np.float64)
+    flat = [member for each in members for member in each]
+    request, tenant = many.request.copy(), many.tenant.copy()
+    for at, (its_request, its_tenant) in enumerate(flat):
+        if its_request is not None and its_tenant is not None:
+            request[at], tenant[at] = its_request, its_tenant
+    return replace(
+        many,
+        request=request,
+        tenant=tenant,
+        dram_bytes=many.dram_bytes / share,
+        link_bytes=many.link_bytes / share,
+        energy_pj=many.energy_pj / share,
+        macs=many.macs / share,
+        shared_by=share,
     )

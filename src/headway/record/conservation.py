@@ -10,12 +10,13 @@ from typing import Final
 import numpy as np
 
 from headway.core.run import REALLOCATED, Outcome
-from headway.record.columns import Stretches, stretches_of
+from headway.record.columns import Stretches, by_request, stretches_of
 from headway.record.log import LogTable
 
 TIME_TOLERANCE_S: Final = 1e-9
 SHARE_TOLERANCE: Final = 1e-6
 BYTES_TOLERANCE: Final = 1e-6  # relative
+CAP: Final = "bandwidth_cap_bytes_s"
 _WINDOW: Final = 64  # stretches that start after a window's left edge and are looked at for it
 
 
@@ -26,21 +27,27 @@ def check_conservation(log: LogTable) -> list[str]:
     - Each stretch lies inside its run, on the cores, in the mode and within the blocks that the run
       started with, and follows the one before it without a gap.
     - A request has one arrival, at most one reply, not before its arrival, and one run at a time.
-    - A request that was moved to other cores goes on with the rest of its range, or is given up.
-    - What was done for a completed request adds up to each of its blocks exactly once; what a kill threw
-      away, and parts that a later run could not resume, are not counted. (How many blocks a model has is
+    - A request that was moved to other cores goes on there with the rest of its range, or is given up.
+    - What was done for a completed request, alone or in batches, adds up to each of its blocks exactly once;
+      what a kill threw away, parts that a later run could not resume, and what came before a batch failed,
+      are not counted. (How many blocks a model has is
       taken from its completed request that went furthest.)
     - No more bytes cross the memory interface than its bandwidth allows, over the whole run and over any
       interval from the start of a stretch to the end of one of the next stretches.
+    - No stretch moves more bytes than the caps allow that its run had meanwhile. (Logs that do not have
+      caps are not asked.)
     """
     work = stretches_of(log)
+    shared = by_request(log, work)
     return [
         *_cores_used_twice(log, work),
-        *_stretches_outside_runs(log, work),
+        *_stretches_outside_runs(log),
+        *_runs_at_once(shared),
         *_moves(log),
         *_replies(log),
-        *_blocks_done(log, work),
+        *_blocks_done(log, shared),
         *_bytes_beyond_bandwidth(log, work),
+        *_bytes_beyond_caps(log, work),
     ]
 
 
@@ -63,7 +70,7 @@ def _cores_used_twice(log: LogTable, work: Stretches) -> Iterator[str]:
         yield f"core {index}: busy for {busy_s[index]} s of a run of {log.end_s} s"
 
 
-def _stretches_outside_runs(log: LogTable, work: Stretches) -> Iterator[str]:
+def _stretches_outside_runs(log: LogTable) -> Iterator[str]:
     time_s, run = log.floats("time_s"), log.integers("run")
     first, end, request = (log.integers(name) for name in ("first_block", "end_block", "request"))
     mode, cores = log.strings("mode"), log.strings("cores")
@@ -101,6 +108,9 @@ def _stretches_outside_runs(log: LogTable, work: Stretches) -> Iterator[str]:
             reached[key], next_block[key] = at_s, int(end[row])
         elif ended.setdefault(key, at_s) != at_s:
             yield f"run {key}: ends twice, at {ended[key]} s and {at_s} s"
+
+
+def _runs_at_once(work: Stretches) -> Iterator[str]:
     order = np.lexsort((work.start_s, work.request))
     for before, after in pairwise(order.tolist()):
         same = work.request[before] == work.request[after] and work.run[before] != work.run[after]
@@ -114,13 +124,17 @@ def _moves(log: LogTable) -> Iterator[str]:
         *(log.strings(name) for name in ("event", "reason", "outcome")),
     )
     request, run, first, end = (log.integers(name) for name in ("request", "run", "first_block", "end_block"))
+    cores = log.strings("cores")
     reached: dict[int, int] = {}  # by run, the block it came to
     rest: dict[int, tuple[int, int]] = {}  # by request that moves, the blocks that are left
-    for row in np.flatnonzero(np.isin(event, ["start", "progress", "stop", "reply"])).tolist():
+    asked: dict[int, str] = {}  # by request, the cores of its last adjustment
+    for row in np.flatnonzero(np.isin(event, ["start", "progress", "adjust", "stop", "reply"])).tolist():
         key, its_run = int(request[row]), int(run[row])
         blocks = (int(first[row]), int(end[row]))
         if event[row] == "progress":
             reached[its_run] = blocks[1]
+        elif event[row] == "adjust":
+            asked[key] = cores[row]
         elif event[row] == "stop":
             if reason[row] == REALLOCATED:
                 rest[key] = (reached.get(its_run, blocks[0]), blocks[1])
@@ -131,7 +145,12 @@ def _moves(log: LogTable) -> Iterator[str]:
                     f"request {key}: goes on at {time_s[row]} s with blocks {blocks[0]} to {blocks[1]}, after"
                     f" it was moved with {left[0]} to {left[1]} left"
                 )
-            elif outcome[row] == Outcome.DONE.value:
+            if event[row] == "start" and cores[row] != asked.get(key, cores[row]):
+                yield (
+                    f"request {key}: goes on at {time_s[row]} s on cores {cores[row]}, after it was moved to"
+                    f" {asked[key]}"
+                )
+            if outcome[row] == Outcome.DONE.value:
                 yield f"request {key}: done at {time_s[row]} s with blocks {left[0]} to {left[1]} left"
 
 
@@ -161,8 +180,9 @@ def _blocks_done(log: LogTable, work: Stretches) -> Iterator[str]:
     done_s = dict(zip(requests.tolist(), log.floats("time_s")[completed].tolist(), strict=True))
     last: dict[int, int] = {}
     rows: dict[int, list[int]] = {key: [] for key in done_s}
-    for at, key in enumerate(work.request.tolist()):
-        if key in rows:
+    failed = _last_failed(log)
+    for at, (key, run) in enumerate(zip(work.request.tolist(), work.run.tolist(), strict=True)):
+        if key in rows and run > failed.get(key, -1):
             rows[key].append(at)
             last[key] = max(last.get(key, 0), int(work.end_block[at]))
     blocks: dict[str, int] = {}
@@ -175,6 +195,14 @@ def _blocks_done(log: LogTable, work: Stretches) -> Iterator[str]:
         problem = _replay(work, rows[key], blocks[model])
         if problem is not None:
             yield f"request {key}: {problem}"
+
+
+def _last_failed(log: LogTable) -> dict[int, int]:
+    """By request the last run that failed; one that goes on after that begins anew."""
+    stops = log.where("stop")
+    failed = stops[log.strings("reason")[stops] == "failed"]
+    runs = log.integers("run")[failed].tolist()
+    return dict(zip(log.integers("request")[failed].tolist(), runs, strict=True))
 
 
 def _replay(work: Stretches, rows: list[int], blocks: int) -> str | None:
@@ -228,4 +256,30 @@ def _bytes_beyond_bandwidth(log: LogTable, work: Stretches) -> Iterator[str]:
             yield (
                 f"{within[over[0]]} DRAM bytes from {start_s[left]} s to {until} s, {allowed[over[0]]} is the"
                 f" most at {bandwidth} bytes/s"
+            )
+
+
+def _bytes_beyond_caps(log: LogTable, work: Stretches) -> Iterator[str]:
+    if CAP not in log.table.column_names:
+        return
+    cap, time_s, run = log.floats(CAP), log.floats("time_s"), log.integers("run")
+    rows = np.sort(np.concatenate((log.where("start"), log.where("adjust"))))
+    capped = set(run[rows[~np.isnan(cap[rows])]].tolist())
+    caps: dict[int, list[tuple[float, float]]] = {}  # by run: from when on, bytes per second
+    for row in rows[np.isin(run[rows], list(capped))].tolist():
+        bytes_s = math.inf if math.isnan(cap[row]) else float(cap[row])
+        caps.setdefault(int(run[row]), []).append((float(time_s[row]), bytes_s))
+    for at in np.flatnonzero(np.isin(work.run, list(capped))).tolist():
+        start_s, end_s = float(work.start_s[at]), float(work.end_s[at])
+        known = caps[int(work.run[at])]
+        until = [from_s for from_s, _ in known[1:]] + [math.inf]
+        allowed = 0.0
+        for (from_s, bytes_s), until_s in zip(known, until, strict=True):
+            seconds = min(end_s, until_s) - max(start_s, from_s) + TIME_TOLERANCE_S
+            if seconds > TIME_TOLERANCE_S:
+                allowed += seconds * bytes_s
+        if work.dram_bytes[at] > allowed * (1 + BYTES_TOLERANCE):
+            yield (
+                f"run {work.run[at]}: {work.dram_bytes[at]} DRAM bytes from {start_s} s to {end_s} s,"
+                f" {allowed} is the most within its bandwidth caps"
             )

@@ -16,6 +16,7 @@ from headway.record.columns import (
     IN_TIME,
     Requests,
     Stretches,
+    by_request,
     requests_of,
     stretches_of,
     warmup_end_s,
@@ -124,6 +125,7 @@ def summarise(log: LogTable) -> Summary:
     without a request."""
     described = {str(entry["name"]): entry for entry in log.metadata.get("tenants", ())}
     everything, work = requests_of(log), stretches_of(log)
+    shared = by_request(log, work)
     measured = everything.only(everything.arrival_s >= warmup_end_s(log))
     priority = np.array([float(described.get(name, {}).get("priority", 0)) for name in measured.tenants])
     stops = log.where("stop")
@@ -137,12 +139,12 @@ def summarise(log: LogTable) -> Summary:
         tenants[name] = _scores(
             measured.only(measured.tenant == code),
             priority,
-            work,
-            work.tenant == code,
+            shared,
+            shared.tenant == code,
             int((stopped == code).sum()),
             None if percentile is None else float(percentile),
         )
-    total = _scores(measured, priority, work, np.ones(len(work), dtype=bool), len(stops), None)
+    total = _scores(measured, priority, shared, np.ones(len(shared), dtype=bool), len(stops), None)
     asked = [
         scores.meets_percentile
         for name, scores in tenants.items()

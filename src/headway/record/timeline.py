@@ -22,6 +22,7 @@ from headway.record.columns import (
     UNFINISHED,
     Requests,
     Stretches,
+    batches_of,
     requests_of,
     stretches_of,
 )
@@ -82,7 +83,7 @@ def _events(log: LogTable, max_stretches: int) -> tuple[list[dict[str, Any]], fl
         work = work.only(work.end_s <= until_s)
     return [
         *_names(log, work, requests),
-        *_runs(work, requests),
+        *_runs(log, work, requests),
         *_bandwidth(work),
         *_endings(requests, np.inf if until_s is None else until_s),
     ], until_s
@@ -105,8 +106,9 @@ def _thread(process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": name}}
 
 
-def _runs(work: Stretches, requests: Requests) -> Iterator[dict[str, Any]]:
+def _runs(log: LogTable, work: Stretches, requests: Requests) -> Iterator[dict[str, Any]]:
     known = {key: at for at, key in enumerate(requests.id.tolist())}
+    batches = batches_of(log)
     for part in runs_of(work):
         first, last = int(part[0]), int(part[-1])
         request = int(work.request[first])
@@ -117,6 +119,8 @@ def _runs(work: Stretches, requests: Requests) -> Iterator[dict[str, Any]]:
             "blocks": f"{work.first_block[first]} to {work.end_block[last] - 1}",
             "dram_bytes": float(work.dram_bytes[part].sum()),
         }
+        if int(work.run[first]) in batches:
+            arguments["batch"] = [member for member, _ in batches[int(work.run[first])]]
         if request in known:
             at = known[request]
             arguments["model"] = requests.models[requests.model[at]]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from headway.record.columns import stretches_of
+from headway.record.columns import batches_of, stretches_of
 from headway.record.log import LogTable
 from headway.record.metrics import Summary, summarise
 from headway.record.results import write_json
@@ -137,7 +137,7 @@ def _pair(expected: Summary, repeats: Sequence[Summary], tenant: str, field: str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ratios:
-    """For every block that ran whole on one lane: when it ended, and its time over its profiled time."""
+    """For every block that ran whole on one lane, not in a batch: its end, and its time over the profiled."""
 
     model: Any
     kind: Any
@@ -151,6 +151,7 @@ def _block_ratios(log: LogTable, profiles: Mapping[str, Any]) -> _Ratios:
     models = log.strings("model")[rows]
     modes = log.strings("mode")[rows]
     whole = (work.share >= 1.0 - 1e-9) & (work.end_block - work.first_block == 1) & (modes == "serial")
+    whole &= ~np.isin(work.run, list(batches_of(log)))
     model, kind, end_s, ratio = [], [], [], []
     for at in np.flatnonzero(whole):
         profile = profiles.get(models[at])
