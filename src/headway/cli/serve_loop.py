@@ -159,12 +159,14 @@ def _listen(serving: Serving, server: Server, life: _Life) -> Frontends:
     def address(host: str, port: int | None) -> tuple[str, int] | None:
         return None if port is None else (host, port)
 
-    metrics = metrics_route(MetricsPage(server.telemetry))
+    metrics = metrics_route(MetricsPage(server.telemetry, server.visits))
     return serve_frontends(
         server.service,
         http=address(listen.host, listen.http),
         grpc=address(listen.host, listen.grpc),
         control=address(listen.control_host, listen.control),
+        settings=server.settings,
+        visits=server.visits,
         http_routes=[metrics] if listen.http_metrics else (),
         control_routes=[
             reload_route(server.service, life.reload),

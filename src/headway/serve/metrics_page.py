@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -21,6 +21,7 @@ from headway.serve.histograms import Histogram, Series
 from headway.serve.metrics_triton import Machine, triton_metrics
 from headway.serve.service import ModelState
 from headway.serve.telemetry import Telemetry
+from headway.serve.visits import Visits
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -32,19 +33,17 @@ EVERY_S: Final = 0.25
 _PAIR: Final = ("tenant", "model", "version")
 _MODEL: Final = ("model", "version")
 
-MoreMetrics = Callable[[], Iterable["Metric"]]
-
 
 class MetricsPage:
     """Collects a server's metrics; a collector of prometheus_client.
 
     Args:
         telemetry: what is asked.
-        more: gives further metrics.
+        visits: what front ends answered.
     """
 
-    def __init__(self, telemetry: Telemetry, more: MoreMetrics = tuple) -> None:
-        self._telemetry, self._more = telemetry, more
+    def __init__(self, telemetry: Telemetry, visits: Visits) -> None:
+        self._telemetry, self._visits = telemetry, visits
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -74,7 +73,7 @@ class MetricsPage:
         yield from self._of_scheduler()
         yield from self._of_models()
         yield _counter("headway_series_forgotten", "Pairs of tenant and model that are not kept.", forgotten)
-        yield from self._more()
+        yield from self._of_visits()
         yield from triton_metrics(telemetry, pairs, self._machine)
 
     def _of_queues(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Metric]:
@@ -99,6 +98,16 @@ class MetricsPage:
             unanswered_bytes.add_metric((door.settings.name,), door.bytes)
         yield unanswered
         yield unanswered_bytes
+
+    def _of_visits(self) -> Iterator[Metric]:
+        answers = CounterMetricFamily(
+            "headway_answers", "Answers by status.", labels=("protocol", "kind", "code")
+        )
+        for labels, count in self._visits.answers.copy().items():
+            answers.add_metric(labels, count)
+        yield answers
+        if self._visits.log is not None:
+            yield _counter("headway_access_log_lost", "Lines that are in no file.", self._visits.log.lost)
 
     def _of_scheduler(self) -> Iterator[Metric]:
         telemetry, engine = self._telemetry, self._telemetry.engine

@@ -75,6 +75,11 @@ class Log(Protocol):
         """Must not block."""
         ...
 
+    @property
+    def lost(self) -> int:
+        """How many could not be written."""
+        ...
+
 
 class Tracing(Protocol):
     """Follows some visits."""
@@ -92,7 +97,7 @@ class Visits:
     """Where front ends register requests. `answers` counts them by (protocol, infer or other, code)."""
 
     def __init__(self, log: Log | None = None, tracing: Tracing | None = None) -> None:
-        self._log, self._tracing = log, tracing
+        self.log, self._tracing = log, tracing
         self.answers: Counter[tuple[str, str, str]] = Counter()
 
     def begin(
@@ -112,8 +117,8 @@ class Visits:
         visit.ended_s = perf_counter()
         visit.code, visit.answer_bytes = code, answer_bytes
         self.answers[visit.protocol, "infer" if visit.infer else "other", str(code)] += 1
-        if self._log is not None:
-            self._log.add(visit)
+        if self.log is not None:
+            self.log.add(visit)
         if self._tracing is not None and visit.span is not None:
             self._tracing.end(visit)
 

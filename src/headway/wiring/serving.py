@@ -38,10 +38,13 @@ from headway.serve.lifecycle import Models
 from headway.serve.polling import Poller
 from headway.serve.refusal import Refusal
 from headway.serve.repository import ModelSource, Repository, read_labels
+from headway.serve.settings import Settings
 from headway.serve.telemetry import Belief, Telemetry
 from headway.serve.tenants import Tenants
+from headway.serve.visits import Visits
 from headway.wiring.installation import Installation, ModelExecutor
 from headway.wiring.lanes import limits_of, overheads_on, processors_of, widths_of
+from headway.wiring.request_logs import access_log_of, tracer_of
 
 _ESTIMATORS: Final = ("default", "no-calibration", "no-margin")
 
@@ -92,7 +95,11 @@ class Server:
         overlap = shipped() if hardware.overlap == "predicted" else ConstantOverlap(measured_w)
         estimator = _belief(serving, policy, device, self._installation.tables, overlap)
         self._calibration = estimator.calibration
-        self._timeline = Timeline(self._log)
+        self.settings = Settings()
+        self._tracer = tracer_of(serving, self.settings, lambda: self.live.now(), self._log)
+        self._access_log = access_log_of(serving)
+        self.visits = Visits(self._access_log, self._tracer)
+        self._timeline = Timeline(self._tracer or self._log)
         self.figures = Figures(len(device.cores), lambda: self.live.now(), self._timeline)
         self.service.watch(self.figures.answered)
         decision_times = DecisionTimes(perf_counter)
@@ -219,6 +226,10 @@ class Server:
         self.service.close()
         if isinstance(self._log, RetainedLog):
             self._log.close()
+        if self._access_log is not None:
+            self._access_log.close()
+        if self._tracer is not None:
+            self._tracer.close()
         return in_time
 
     def _begin_repository(self) -> list[tuple[str, Future[None]]]:
