@@ -43,7 +43,7 @@ def checked(rows: Rows) -> list[str]:
 
 
 def test_a_move_is_lawful() -> None:
-    assert [row.event for row in moved()][3:5] == ["stop", "start"]
+    assert [row.event for row in moved()][2:6] == ["adjust", "progress", "stop", "start"]
     assert checked(moved()) == []
 
 
@@ -53,9 +53,10 @@ def test_a_move_is_lawful() -> None:
         ({"first_block": 2}, "goes on at 0.001 s with blocks 2 to 3, after it was moved with 1 to 3 left"),
         ({"end_block": 2}, "goes on at 0.001 s with blocks 1 to 2, after it was moved with 1 to 3 left"),
         ({"event": "reply", "outcome": "done"}, "done at 0.001 s with blocks 1 to 3 left"),
+        ({"cores": "0"}, "goes on at 0.001 s on cores 0, after it was moved to 1"),
     ],
 )
 def test_a_move_that_loses_blocks_is_found(changes: dict[str, Any], message: str) -> None:
     rows = moved()
-    rows[4] = rows[4]._replace(**changes)
+    rows[5] = rows[5]._replace(**changes)
     assert any(message in problem for problem in checked(rows))

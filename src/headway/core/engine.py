@@ -355,6 +355,7 @@ class Engine:
 
     def _adjust(self, decision: Adjust) -> None:
         run, cores, cap_bytes_s = decision.run, decision.cores, decision.bandwidth_cap_bytes_s
+        before = run.bandwidth_cap_bytes_s, run.moving_to
         if cap_bytes_s is not None and cap_bytes_s != run.bandwidth_cap_bytes_s:
             run.bandwidth_cap_bytes_s = cap_bytes_s
             self.running.recapped()
@@ -364,3 +365,5 @@ class Engine:
             self.moves.begin(run, cores)
             if run.stopping is None:
                 self._stop(run, How.DRAIN)
+        if (run.bandwidth_cap_bytes_s, run.moving_to) != before:
+            self.journal.adjusted(run, self.now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from headway.core.messages import SafePoint
 from headway.core.protocols import LogRow, Observer, Sink
 from headway.core.request import Request
@@ -68,7 +70,14 @@ class Journal:
 
     def started(self, run: Run, now: float) -> None:
         """A run starts."""
-        self._of_run("start", run, now, None, run.expected_end_s)
+        self._of_run("start", run, now, None, run.expected_end_s, cap_bytes_s=run.bandwidth_cap_bytes_s)
+
+    def adjusted(self, run: Run, now: float) -> None:
+        """A run gets another bandwidth cap, or is to go on on other cores, which the row then names."""
+        cores = None if run.moving_to is None else "+".join([str(core.index) for core in run.moving_to])
+        self._of_run(
+            "adjust", run, now, None, run.expected_end_s, cores=cores, cap_bytes_s=run.bandwidth_cap_bytes_s
+        )
 
     def stopped(self, run: Run, cause: str, now: float) -> None:
         """A run ended early."""
@@ -112,7 +121,15 @@ class Journal:
         self.sink.add(LogRow(now, "end"))
 
     def _of_run(
-        self, event: str, run: Run, now: float, reason: str | None, expected_end_s: float | None
+        self,
+        event: str,
+        run: Run,
+        now: float,
+        reason: str | None,
+        expected_end_s: float | None,
+        *,
+        cores: str | None = None,
+        cap_bytes_s: float = inf,
     ) -> None:
         blocks = run.blocks
         for request in run.requests:
@@ -127,11 +144,12 @@ class Journal:
                     blocks.start,
                     blocks.stop,
                     run.mode,
-                    run.core_names,
+                    cores or run.core_names,
                     None,
                     request.deadline_s,
                     None,
                     expected_end_s,
                     reason=reason,
+                    bandwidth_cap_bytes_s=cap_bytes_s if cap_bytes_s < inf else None,
                 )
             )

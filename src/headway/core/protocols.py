@@ -159,7 +159,7 @@ class LogRow(NamedTuple):
     """One row of the event log. Fields that an event does not have stay None."""
 
     time_s: float
-    event: str  # arrive, start, progress, stop, finish, reply, end
+    event: str  # arrive, start, progress, adjust, stop, finish, reply, end
     request: int | None = None
     tenant: str | None = None
     model: str | None = None
@@ -179,6 +179,7 @@ class LogRow(NamedTuple):
     macs: float | None = None
     outcome: str | None = None
     reason: str | None = None
+    bandwidth_cap_bytes_s: float | None = None  # of a run from this start or adjust on, if it has one
 
 
 class Sink(Protocol):
