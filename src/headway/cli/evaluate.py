@@ -1,13 +1,15 @@
-"""`headway evaluate`: a suite of scenarios under several policies and seeds."""
+"""`headway evaluate`: a suite of scenarios under several policies and seeds, and two fixed evaluations."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from headway.cli.common import PolicyFile
+from headway.cli.evaluate_blocks import evaluate_blocks_command
 from headway.cli.many import (
     OutFolder,
     Policies,
@@ -24,9 +26,31 @@ from headway.cli.many import (
 )
 
 
+SUITE: Final = "suite"
+
+
+class _SuiteByDefault(TyperGroup):
+    """What is no command of its own names a suite."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command for suites before arguments that begin with no other."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [SUITE, *args]
+        return super().parse_args(ctx, args)
+
+
 def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("evaluate")(evaluate_command)
+    """Add the commands to the application."""
+    group = typer.Typer(
+        cls=_SuiteByDefault,
+        no_args_is_help=True,
+        subcommand_metavar="SUITE | COMMAND",
+        help="Evaluate policies over a suite (`headway evaluate SUITE`), lane policies, or the predictor of"
+        " overlaps.",
+    )
+    group.command(SUITE)(evaluate_command)
+    group.command("blocks")(evaluate_blocks_command)
+    app.add_typer(group, name="evaluate")
 
 
 def evaluate_command(

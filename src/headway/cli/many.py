@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import shlex
 import sys
@@ -62,6 +63,19 @@ def names_of(text: str, option: str) -> list[str]:
     if not names:
         raise HeadwayError(f"{option}: found no name; accepted: names, separated by commas")
     return names
+
+
+def numbers_of(text: str, option: str, *, whole: bool = False) -> list[float]:
+    """Numbers separated by commas, each once; only whole ones if `whole`. Raises HeadwayError for anything
+    else."""
+    try:
+        found = [float(part) for part in names_of(text, option)]
+    except ValueError:
+        found = [float("nan")]
+    if not all(math.isfinite(each) and (not whole or each.is_integer()) for each in found):
+        kind = "whole numbers" if whole else "numbers"
+        raise HeadwayError(f"{option}: found {text!r}; accepted: {kind}, separated by commas")
+    return found
 
 
 def seeds_of(text: str) -> list[int]:

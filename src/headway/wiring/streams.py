@@ -56,14 +56,14 @@ def predict(scenario: Scenario, device: Device, graphs: Mapping[str, tuple[int, 
     for key, (position, graph) in graphs.items():
         where = scenario.where("tenants", position, "model")
         try:
-            tables[key], doubtful = _table(key, graph, hardware, device)
+            tables[key], doubtful = stream_table(key, graph, hardware, device)
         except HeadwayError as error:
             raise HeadwayError(f"{where}: {error}") from None
         said.extend(f"{where}: {words}" for words in doubtful)
     return Predicted(tables, {key: table.isolated_s for key, table in tables.items()}, tuple(said))
 
 
-def _table(
+def stream_table(
     key: str, graph: Graph, hardware: StreamHardware, device: Device
 ) -> tuple[LaneTable, tuple[str, ...]]:
     """The cost table of one model, and what is doubtful about it."""
