@@ -24,6 +24,7 @@ from headway.cli import (
     simulate,
     suite,
     sweep,
+    top,
     zoo,
 )
 from headway.core.errors import HeadwayError
@@ -69,6 +70,7 @@ for _group in (
     plan,
     live,
     serve,
+    top,
     keys,
     export,
     inspect,
