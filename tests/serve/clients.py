@@ -35,6 +35,7 @@ TRITON = Client("tritonclient-2.73.0", ("tritonclient[http,grpc]==2.73.0",))
 KSERVE = Client("kserve-0.21.0", ("kserve==0.21.0",))
 # The last wheels that hold perf_analyzer for this system's C library; the second package has its libcudart.
 PERF_ANALYZER = Client("perf-analyzer-2.51.0", ("tritonclient==2.51.0", "nvidia-cuda-runtime-cu12"))
+LOADGEN = Client("mlcommons-loadgen-6.0.17", ("mlcommons-loadgen==6.0.17",))
 
 
 def environment(client: Client) -> Path:
@@ -69,7 +70,11 @@ def missing(reason: str) -> None:
 
 def run_program(client: Client, program: str, *arguments: object) -> str:
     """Run one of client_programs, most of which take a server's ports; returns what it printed."""
-    path = Path(__file__).parent / "client_programs" / program
+    return run_file(client, Path(__file__).parent / "client_programs" / program, *arguments)
+
+
+def run_file(client: Client, path: Path, *arguments: object) -> str:
+    """Run a Python file in a client's environment; returns what it printed."""
     return _run([environment(client) / "bin" / "python", path, *map(str, arguments)], {})
 
 

@@ -1,0 +1,265 @@
+"""Headway beside other servers: three tenants, the same arrivals, each system in turn, all on this machine.
+
+Each server runs in an environment of its own, made in Headway's cache when it is first needed, with the same
+models and the same version of ONNX Runtime. All are up at once, but those that are not being measured are
+halted (SIGSTOP), so that an idle server takes nothing from another. Time goes in short segments, one system
+each in an order that is shuffled anew for each load and round; in a round all meet the same Poisson arrivals,
+in open loop: latency counts from when a request should have been sent. Before each segment others' processes
+must be quiet; how much they took meanwhile is told, and a segment that they spoilt is played again.
+
+Utilisation 1 is what the better of two ways to run bare ONNX Runtime gets done (one worker of all threads, or
+a worker per thread); deadlines are multiples of what a model alone takes with all threads. Only Headway hears
+of deadlines, so it has a segment for each SLA; the others' one segment is judged by all of them.
+
+    python bench/peers/compare.py --out out/peers                          # about twelve minutes
+    python bench/peers/compare.py --out out/peers --rounds 6 --segment 8   # about an hour
+    python bench/peers/compare.py --out out/peers --report                 # tables again, from what was kept
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import uvloop
+from calibration import Calibration
+from load import Segment, play
+from noise import Probe, wait_until_quiet
+from plot import plot
+from roster import DEFAULT, systems
+from systems import System
+from tables import print_tables
+from tenants import TENANTS, Models, trace
+
+from headway.workload.draws import stream
+
+_ALONE = 15
+_PATIENCE_S = 20.0
+
+
+@dataclass
+class Bench:
+    """Systems that are up and halted, and what is needed to measure them."""
+
+    models: Models
+    probe: Probe
+    calibration: Calibration
+    systems: dict[str, System]
+    alone_s: dict[str, dict[str, float]]
+    most_foreign: float
+
+    async def start(self, name: str, system: System) -> None:
+        """Start a system, check its answers, measure it alone, and halt it."""
+        system.start(self.models)
+        try:
+            await system.wait_until_ready()
+            self.alone_s[name] = {tenant: await self._alone(system, tenant) for tenant in TENANTS}
+        except BaseException:
+            system.end()
+            raise
+        system.disconnect()
+        system.halt()
+        self.systems[name] = system
+
+    async def _alone(self, system: System, tenant: str) -> float:
+        """Median latency of a model through an idle system; raises RuntimeError for a wrong answer."""
+        right = self.models.answers[tenant]
+        times_s = []
+        for _ in range(_ALONE):
+            begin_s = time.perf_counter()
+            answer = await system.ask(tenant, 60.0, None)
+            times_s.append(time.perf_counter() - begin_s)
+            output = answer.output(right)
+            if output is None or not np.allclose(output, right, rtol=1e-3, atol=1e-3):
+                raise RuntimeError(f"{system.name}: not the model's answer for {tenant}: {answer.words}")
+        return median(times_s)
+
+    async def segment(
+        self,
+        name: str,
+        utilisation: float,
+        round_number: int,
+        sla: float | None,
+        duration_s: float,
+        seed: int,
+    ) -> Segment:
+        """One segment; played again once if others were not quiet."""
+        system = self.systems[name]
+        limits = self.calibration.sla_s(sla or 1.0)
+        arrivals = trace(self.calibration.rates(utilisation), duration_s, seed + round_number, limits)
+        roots = [os.getpid(), *(pid for one in self.systems.values() for pid in one.processes())]
+        best: Segment | None = None
+        for _ in range(2):
+            await asyncio.to_thread(wait_until_quiet, roots, self.most_foreign, _PATIENCE_S)
+            before_s = self.probe.take_s()
+            system.go_on()
+            await system.connect()
+            found = await play(system, arrivals, sla, roots)
+            system.disconnect()
+            await asyncio.sleep(0.05)
+            system.halt()
+            probe_s = (before_s + self.probe.take_s()) / 2
+            one = Segment(
+                system=name,
+                utilisation=utilisation,
+                round=round_number,
+                sla=sla,
+                duration_s=duration_s,
+                probe_s=probe_s,
+                **found,
+            )
+            if best is None or one.foreign < best.foreign:
+                best = one
+            if best.foreign <= self.most_foreign:
+                break
+        assert best is not None
+        return best
+
+
+async def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Start all systems, play all segments, end the systems; returns everything that was found."""
+    with tempfile.TemporaryDirectory() as folder:
+        models = Models.write(Path(folder), options.seed)
+        probe = Probe(models.contents["middle"], models.inputs["middle"])
+        roots = [os.getpid()]
+        await asyncio.to_thread(wait_until_quiet, roots, options.most_foreign, _PATIENCE_S)
+        calibration = Calibration.measure(models, probe)
+        chosen = systems()
+        bench = Bench(models, probe, calibration, {}, {}, options.most_foreign)
+        failures: dict[str, str] = {}
+        segments: list[Segment] = []
+        try:
+            for name in options.systems:
+                system = chosen[name]
+                if system.told_sla:
+                    system.sla_s = {sla: calibration.sla_s(sla) for sla in options.slas}
+                try:
+                    await bench.start(name, system)
+                except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                    failures[name] = str(error)
+                    print(f"{name}: not measured: {error}", file=sys.stderr, flush=True)
+                else:
+                    alone = ", ".join(f"{1e3 * s:.1f}" for s in bench.alone_s[name].values())
+                    print(f"{name}: up; alone {alone} ms", file=sys.stderr, flush=True)
+            for job in jobs(bench.systems, options):
+                segment = await bench.segment(*job, options.segment, options.seed)
+                segments.append(segment)
+                print(told(segment), file=sys.stderr, flush=True)
+        finally:
+            for system in bench.systems.values():
+                system.end()
+    return {
+        "about": about(options),
+        "calibration": calibration.as_mapping(),
+        "labels": {name: system.label for name, system in bench.systems.items()},
+        "alone_s": bench.alone_s,
+        "failures": failures,
+        "segments": [segment.as_mapping() for segment in segments],
+    }
+
+
+def jobs(
+    running: Mapping[str, System], options: argparse.Namespace
+) -> list[tuple[str, float, int, float | None]]:
+    """Names, utilisations, rounds and SLAs of all segments, in their order."""
+    found: list[tuple[str, float, int, float | None]] = []
+    for round_number in range(options.rounds):
+        for utilisation in options.utilisations:
+            cell = [
+                (name, utilisation, round_number, sla)
+                for name, system in running.items()
+                for sla in (options.slas if system.told_sla else [None])
+            ]
+            order = stream(options.seed, "order", round_number, f"{utilisation}").permutation(len(cell))
+            found += [cell[i] for i in order]
+    return found
+
+
+def told(segment: Segment) -> str:
+    """A line about a segment."""
+    outcomes = [record.outcome for record in segment.records]
+    counts = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in ("done", "refused", "failed"))
+    sla = "" if segment.sla is None else f" SLA {segment.sla:g}"
+    return (
+        f"round {segment.round} U {segment.utilisation:g}{sla} {segment.system}: {counts}; foreign"
+        f" {segment.foreign:.3f}, ours {segment.ours:.2f}, probe {1e3 * segment.probe_s:.1f} ms"
+        f" {segment.error}"
+    )
+
+
+def about(options: argparse.Namespace) -> dict[str, Any]:
+    """Where, when and how."""
+    import onnxruntime
+
+    cpu = [
+        line.split(":")[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    name = cpu[0] if cpu else platform.machine()
+    return {
+        "command": "python bench/peers/compare.py " + " ".join(sys.argv[1:]),
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{name}, {os.cpu_count()} processors",
+        "python": platform.python_version(),
+        "onnxruntime": onnxruntime.__version__,
+        "seed": options.seed,
+        "slas": options.slas,
+        "rounds": options.rounds,
+        "segment_s": options.segment,
+    }
+
+
+def numbers(text: str) -> list[float]:
+    """Comma-separated numbers."""
+    return [float(part) for part in text.split(",")]
+
+
+def main() -> None:
+    """Measure, keep what was found, print tables and draw the plot."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for results.json and plot.svg")
+    parser.add_argument(
+        "--systems",
+        type=lambda text: text.split(","),
+        default=list(DEFAULT),
+        help=f"of {', '.join(systems())}",
+    )
+    parser.add_argument("--utilisations", type=numbers, default=[0.3, 0.6, 0.8, 0.95])
+    parser.add_argument("--slas", type=numbers, default=[2.0, 4.0, 8.0], help="multiples of isolated latency")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--segment", type=float, default=5.0, help="seconds of arrivals")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--most-foreign", type=float, default=0.05, help="part of all processors that others may take"
+    )
+    parser.add_argument("--report", action="store_true", help="only print results.json of --out")
+    options = parser.parse_args()
+    unknown = [name for name in options.systems if name not in systems()]
+    if unknown:
+        parser.error(f"--systems: no {', '.join(unknown)}; there are {', '.join(systems())}")
+    file = options.out / "results.json"
+    if not options.report:
+        options.out.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(uvloop.run(measure(options))))
+    found = json.loads(file.read_text())
+    print_tables(found)
+    plot(found, options.out / "plot.svg")
+
+
+if __name__ == "__main__":
+    main()

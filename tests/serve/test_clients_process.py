@@ -1,0 +1,90 @@
+"""Clients that others wrote, and a server in a process of its own: models, keys, the control port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models
+from clients import LOADGEN, TRITON, run_file, run_program
+from test_cli_serve import Serving
+
+from headway.serve.keys import hash_of, new_key
+
+MLPERF = Path(__file__).parents[2] / "bench" / "peers" / "mlperf.py"
+KEYS = {name: new_key() for name in ("web", "shop", "batch", "hasty")}
+CONTROL = new_key()
+LIMITS: dict[str, Any] = {"hasty": {"rate": "1 /h", "burst": 1}}
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    folder = tmp_path_factory.mktemp("process")
+    root = folder / "models"
+    for name, model in (("lookup", tiny_models.lookup()), ("sums", tiny_models.lookup())):
+        tiny_models.put(root, name, 1, model)
+    tiny_models.put(root, "lookup", 2, tiny_models.lookup(2.0))
+    tiny_models.put(root, "exclaim", 1, tiny_models.exclaim())
+    tiny_models.put(root, "spin", 1, tiny_models.spin())
+    (root / "lookup" / "names.txt").write_text("\n".join(f"class-{i}" for i in range(8)))
+    (root / "lookup" / "headway.yaml").write_text("labels: {y: names.txt}\nversion_policy: {all: {}}\n")
+    config = {
+        "hardware": {"name": "one-lane", "lanes": {"count": 1, "threads_per_lane": 1}},
+        "listen": {"http": 0, "grpc": 0, "control": 0},
+        "control_keys": [hash_of(CONTROL)],
+        "repository": {"path": "models"},
+        "tenants": [
+            {"name": name, "keys": [hash_of(key)], "sla": {"deadline": "2 s"}, **LIMITS.get(name, {})}
+            for name, key in KEYS.items()
+        ],
+    }
+    made = Serving(folder, config=config)
+    try:
+        made.wait_for("^ready$")
+        yield made
+    finally:
+        made.process.terminate()
+        made.process.wait(30)
+        made.end()
+
+
+def port(serving: Serving, name: str) -> str:
+    """The port that the server said."""
+    return serving.wait_for(f"^{name}: ").rsplit(":", 1)[1].strip("/")
+
+
+@pytest.mark.slow
+def test_loadgens_server_scenario_with_an_instance_for_each_tenant(serving: Serving, tmp_path: Path) -> None:
+    asked = {"web": ("lookup", 60, 1000), "shop": ("sums", 40, 1000), "batch": ("lookup", 40, 0.01)}
+    asked["hasty"] = ("lookup", 40, 50)
+    tenants = [f"{name},{model},{KEYS[name]},{qps},{ms}" for name, (model, qps, ms) in asked.items()]
+    arguments = [part for tenant in tenants for part in ("--tenant", tenant)]
+    printed = run_file(
+        LOADGEN,
+        MLPERF,
+        *("--url", f"127.0.0.1:{port(serving, 'http')}", "--percentile", 90, "--seconds", 2),
+        *("--out", tmp_path, *arguments),
+    )
+    told = {found["tenant"]: found for found in map(json.loads, printed.splitlines())}
+    assert {name: found["Result is"] for name, found in told.items()} == {
+        "web": "VALID",
+        "shop": "VALID",
+        "batch": "INVALID",  # nobody answers in 10 us
+        "hasty": "INVALID",  # over its rate
+    }
+    assert told["web"]["Scenario"] == "Server"
+    assert told["web"]["refused"] == told["batch"]["refused"] == 0
+    assert told["hasty"]["refused"] >= 50
+    assert "429" in told["hasty"]["first_refusal"][0]
+    served = serving.ask("/v2/models/sums/stats", key=KEYS["shop"])[1]["model_stats"][0]
+    assert served["inference_count"] >= 50
+
+
+@pytest.mark.slow
+def test_tritonclient_with_a_process(serving: Serving) -> None:
+    ports = [port(serving, name) for name in ("http", "grpc", "control")]
+    printed = run_program(TRITON, "triton_process.py", *ports, KEYS["web"], KEYS["hasty"], CONTROL)
+    assert printed.endswith("done\n")
