@@ -25,7 +25,6 @@ from headway.cli.many import (
     seeds_of,
 )
 
-
 SUITE: Final = "suite"
 
 
