@@ -12,7 +12,7 @@ from starlette.routing import Route
 from headway.core.errors import HeadwayError
 from headway.serve.causes import without_paths
 from headway.serve.engine_service import EngineService
-from headway.serve.http_messages import key_of
+from headway.serve.http_messages import key_of, refuse_other_sites
 from headway.serve.refusal import Cause, Refusal
 
 RELOAD_PATH = "/v2/headway/reload"
@@ -26,6 +26,7 @@ def reload_route(service: EngineService, reload: Callable[[], None]) -> Route:
 
     async def endpoint(request: Request) -> Response:
         try:
+            refuse_other_sites(request.headers)
             service.tenants.require_control(key_of(request.headers))
             await asyncio.to_thread(reload)
         except Refusal as refusal:

@@ -85,6 +85,23 @@ def key_of(headers: Mapping[str, str]) -> str | None:
     return headers.get("x-api-key")
 
 
+def refuse_other_sites(headers: Mapping[str, str]) -> None:
+    """Raise Refusal (FORBIDDEN) for a change that a page of another site makes a browser ask for.
+
+    Browsers say which site a request comes from, and send some without asking the server first. Where no key
+    is needed, any page that is open on the machine could otherwise load and unload models.
+    """
+    site = headers.get("sec-fetch-site")
+    origin = headers.get("origin")
+    foreign = site not in ("same-origin", "none") if site else False
+    if not site and origin:  # a browser of before 2023
+        foreign = origin.partition("://")[2] != headers.get("host", "")
+    if foreign:
+        raise Refusal(
+            Cause.FORBIDDEN, "the request comes from a page of another site; accepted: this server's"
+        )
+
+
 def answer_bytes(answer: HttpAnswer, *, keep_alive: bool, without_body: bool) -> list[Buffer]:
     """An answer as it goes over the wire."""
     try:

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from headway.serve import descriptions
 from headway.serve.codec import json_object
-from headway.serve.http_messages import key_of, refusal_headers
+from headway.serve.http_messages import key_of, refusal_headers, refuse_other_sites
 from headway.serve.limits import Limits
 from headway.serve.protocol.terms import checked_parameters
 from headway.serve.refusal import Cause, Refusal
@@ -108,7 +108,7 @@ class HttpEndpoints:
         return JSONResponse(descriptions.repository_index(self._service.index(only_ready=only_ready)))
 
     async def load(self, request: Request) -> Response:
-        self._need_control("loading a model")
+        self._need_control(request, "loading a model")
         parameters = await self._parameters(request)
         for name in parameters:
             if name != "config":
@@ -121,7 +121,7 @@ class HttpEndpoints:
         return JSONResponse({})
 
     async def unload(self, request: Request) -> Response:
-        self._need_control("unloading a model")
+        self._need_control(request, "unloading a model")
         for name, value in (await self._parameters(request)).items():
             if name != "unload_dependents" or type(value) is not bool:
                 raise invalid(
@@ -136,13 +136,13 @@ class HttpEndpoints:
             self._service.model_ready(model)  # raises for one that is unknown
         if request.method != "POST":
             return JSONResponse(self._settings.trace(model))
-        self._need_control("a change of trace settings")
+        self._need_control(request, "a change of trace settings")
         return JSONResponse(self._settings.change_trace(await self._json(request), model))
 
     async def logging(self, request: Request) -> Response:
         if request.method != "POST":
             return JSONResponse(self._settings.log())
-        self._need_control("a change of log settings")
+        self._need_control(request, "a change of log settings")
         return JSONResponse(self._settings.change_log(await self._json(request)))
 
     async def shared_memory_status(self, request: Request) -> Response:
@@ -158,7 +158,8 @@ class HttpEndpoints:
     async def shared_memory_unregister(self, request: Request) -> Response:
         return JSONResponse({})  # nothing is registered, which is what was asked for
 
-    def _need_control(self, what: str) -> None:
+    def _need_control(self, request: Request, what: str) -> None:
+        refuse_other_sites(request.headers)
         if not self._control:
             raise Refusal(Cause.FORBIDDEN, f"{what} {CONTROL_ELSEWHERE}")
 
