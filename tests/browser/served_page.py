@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -151,10 +151,8 @@ class LivePage:
         """Ask for an inference and wait for nothing; refusals are answers, too."""
         inputs = {"x": np.zeros(2, np.float32)}
         request = InferenceRequest(model, "", inputs, (), "", key, NOW, timeout_s)
-        try:
+        with suppress(Refusal):
             self.service.submit(request, lambda answer: None)
-        except Refusal:
-            pass
 
     def close(self) -> None:
         """End everything."""
@@ -218,6 +216,6 @@ def service_of(doors: Sequence[Any], index: Sequence[Any], **fields: Any) -> Any
         "live": lambda: True,
         "ready": lambda: True,
         "tenants": SimpleNamespace(doors=doors, require_control=lambda key: None),
-        "models": SimpleNamespace(index=lambda only_ready: list(index), find=find),
+        "models": SimpleNamespace(index=lambda only_ready: list(index), find=find, own=()),
     }
     return SimpleNamespace(**given | fields)

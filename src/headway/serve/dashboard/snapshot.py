@@ -61,7 +61,7 @@ def state_of(shown: Shown) -> dict[str, Any]:
     service, now = shown.service, shown.now()
     span_s = min(WINDOW_S, max(now, 1.0))
     tenants = shown.figures.tenants()
-    doors, index = service.tenants.doors, service.models.index(only_ready=False)
+    doors, index = service.tenants.doors, _index(service)
     total = Sums()
     for name in (door.settings.name for door in doors):
         if name in tenants:
@@ -111,6 +111,18 @@ def spans_of(spans: Iterable[Span]) -> dict[str, Any]:
         for span in spans
     ]
     return {"names": names.names, "spans": rows}
+
+
+def _index(service: EngineService) -> list[IndexEntry]:
+    """The repository's index, and models of the configuration that somebody has unloaded."""
+    index = list(service.models.index(only_ready=False))
+    known = {entry.name for entry in index}
+    index += [
+        IndexEntry(own.name, own.version, ModelState.UNAVAILABLE, "not loaded")
+        for own in service.models.own
+        if own.name not in known
+    ]
+    return sorted(index, key=lambda entry: (entry.name, int(entry.version or 0)))
 
 
 def _tenant(door: Door, known: Known, span_s: float) -> dict[str, Any]:

@@ -178,10 +178,12 @@ export class Timeline {
       const tall = this.rowHeight - 7;
       pen.fillStyle = colourOf(span.tenant);
       pen.fillRect(left, top, wide > 3 ? wide - 1 : wide, tall);
-      if (wide > 34 && tall > 12) {
+      const from = Math.max(left, 0);
+      const seen = Math.min(left + wide, width) - from;
+      if (seen > 34 && tall > 12) {
         pen.fillStyle = inkOn(colourOf(span.tenant));
-        const words = fitted(pen, span.model.split("/")[0], Math.min(wide, width) - 10);
-        if (words) pen.fillText(words, Math.max(left, 0) + 5, top + tall / 2);
+        const words = fitted(pen, span.model.split("/")[0], seen - 10);
+        if (words) pen.fillText(words, from + 5, top + tall / 2);
       }
     }
   }
