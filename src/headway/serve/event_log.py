@@ -11,7 +11,7 @@ from time import time
 from typing import Any, Final
 
 from headway.core.protocols import LogRow
-from headway.record.log import ArrowLog
+from headway.record.log import ROWS_PER_BATCH, ArrowLog
 
 _PATTERN: Final = "events-*"
 _STAMP: Final = "events-%Y%m%dT%H%M%S"
@@ -33,7 +33,7 @@ class RetainedLog:
     Args:
         folder: where parts lie, named after the time (UTC) at which they begin.
         metadata: of each part.
-        part_s: seconds that one spans.
+        part_s: seconds that one spans; one that has a quarter of keep_bytes ends earlier.
         keep_bytes: the most that all parts may have, the present one counted when the next one begins.
         clock: seconds since the epoch.
     """
@@ -50,6 +50,7 @@ class RetainedLog:
         self._part_s, self._keep_bytes, self._clock = part_s, keep_bytes, clock
         self._log: ArrowLog | None = None
         self._until_s = 0.0
+        self._rows = 0
         self._broken = False
 
     def add(self, row: LogRow) -> None:
@@ -61,6 +62,9 @@ class RetainedLog:
                 self._begin()
             assert self._log is not None
             self._log.add(row)
+            self._rows += 1
+            if self._rows % ROWS_PER_BATCH == 0 and _size(self._log.directory) > self._keep_bytes / 4:
+                self._until_s = 0.0
         except OSError as error:
             self._broken, self._log = True, None
             print(f"event log ends: {self._folder}: {error.strerror or error}", file=sys.stderr, flush=True)
@@ -86,10 +90,15 @@ class RetainedLog:
 
     def _remove_oldest(self) -> None:
         parts = sorted(path for path in self._folder.glob(_PATTERN) if path.is_dir())
-        sizes = [sum(file.stat().st_size for file in part.iterdir()) for part in parts]
+        sizes = [_size(part) for part in parts]
         total = sum(sizes)
         for part, size in zip(parts, sizes, strict=True):
             if total <= self._keep_bytes:
                 return
             shutil.rmtree(part)
             total -= size
+
+
+def _size(part: Path) -> int:
+    """Bytes of a part's files."""
+    return sum(file.stat().st_size for file in part.iterdir())
