@@ -11,7 +11,9 @@ done, if they do not disturb each other too much. At each decision (docs/headway
    the work that it costs is worth. That is the more, the more there is to do.
 3. Partner. Beside the first goes the next one, or another that disturbs it clearly less; so many of its
    blocks, found by bisection, that the first is through in time by the estimator's upper bound.
-4. Nothing waits for a barrier: a lane that comes free is given away at once, and runs in the way stop at the
+4. A run that starts takes along others of its model that would have to wait, where they allow it, that saves
+   work and makes nobody late (`batching`).
+5. Nothing waits for a barrier: a lane that comes free is given away at once, and runs in the way stop at the
    end of their block. What cannot be in time any more is dropped.
 """
 
@@ -27,10 +29,11 @@ from headway.core.protocols import Capability, View
 from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.policies.base import Policy
+from headway.policies.batching import Queue
 from headway.policies.headway_outlook import Outlook, admitted
 from headway.policies.headway_pairs import PairLosses, best_partner, partner_end
 from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from
-from headway.policies.width import fair_share, fastest, rest
+from headway.policies.width import batch_table, fair_share, fastest, rest
 
 DEPTH: Final = 12
 """Waiting requests that are planned for; later ones wait unseen."""
@@ -61,7 +64,7 @@ class OnLanes(Policy):
     upper bounds.
     """
 
-    needs = frozenset({Capability.SPLIT, Capability.PREEMPT})
+    needs = frozenset({Capability.SPLIT, Capability.PREEMPT, Capability.BATCH})
 
     def __init__(
         self, *, admission: bool = True, yielding: bool = True, barrier: bool = False, margins: bool = True
@@ -115,7 +118,7 @@ class OnLanes(Policy):
                     out = [job for job in jobs if job.id not in ids]
                     jobs = [job for job in jobs if job.id in ids]
         alone = len(jobs) == 1 or len(view.device.cores) == 1 or self._arrange(jobs, running, view)
-        yield from self._carry_out(jobs, out, alone, running, view)
+        yield from self._carry_out(jobs, out, alone, drifts, running, view)
         waiting = [job.deadline_s - job.least_s for job in jobs if job.run is None]
         latest_s = min((at_s for at_s in waiting if at_s > now), default=inf)
         if latest_s < inf:
@@ -125,7 +128,8 @@ class OnLanes(Policy):
         """Learn how fast the machine is just now, and who had how much of it."""
         self._losses.finished()
         kinds = tuple([view.device.kind_of[core.index] for core in run.cores])
-        option = view.table(run.request).option(run.mode, run.blocks.start, run.blocks.stop, kinds)
+        table = batch_table(run.request, run.batch, view)
+        option = table.option(run.mode, run.blocks.start, run.blocks.stop, kinds)
         believed_s = option.seconds(view.device.dram_bandwidth_bytes_s)
         narrow = len(run.cores) == 1
         if narrow:
@@ -133,10 +137,10 @@ class OnLanes(Policy):
             others = [self._losses.of(model, other.request.model) for other in view.running]
             believed_s *= 1.0 + sum(others)
         self._drifts.learn(actual_s / believed_s, narrow, view.now)
-        if not run.request.strict:
-            tenant = run.request.tenant
+        for request in run.requests if not run.request.strict else ():
+            tenant = request.tenant
             least_s = min(self._served_s.values(), default=0.0)
-            used_s = actual_s * len(run.cores) / run.request.weight
+            used_s = actual_s * len(run.cores) / request.weight / len(run.requests)
             self._served_s[tenant] = self._served_s.get(tenant, least_s) + used_s
 
     # --- the plan ----------------------------------------------------------------------------------
@@ -187,7 +191,13 @@ class OnLanes(Policy):
         return False
 
     def _carry_out(
-        self, jobs: Sequence[Job], out: Sequence[Job], alone: bool, running: Sequence[Run], view: View
+        self,
+        jobs: Sequence[Job],
+        out: Sequence[Job],
+        alone: bool,
+        drifts: tuple[float, float],
+        running: Sequence[Run],
+        view: View,
     ) -> Iterator[Decision]:
         """Give lanes to jobs in order, all to the first if it runs alone, and stop who is in the way."""
         idle = list(view.idle)
@@ -199,6 +209,7 @@ class OnLanes(Policy):
             wanted = {job.id: 1 for job in everyone[: len(view.device.cores)]}
         yield from self._stops(everyone, wanted, share, running)
         beside: Run | Dispatch | None = next((job.run for job in jobs[:1]), None)
+        queue = Queue(everyone, wanted, drifts, view)
         for job in everyone:
             count = wanted.get(job.id, 0)
             if job.run is not None or not count:
@@ -211,7 +222,7 @@ class OnLanes(Policy):
                 beside = dispatch
             elif beside is not None and len(cores) == 1:
                 dispatch = self._until_first_is_through(dispatch, jobs[0], beside, cores[0], view)
-            yield dispatch
+            yield queue.start(dispatch)
             del idle[: len(cores)]
 
     def _stops(
@@ -243,7 +254,7 @@ class OnLanes(Policy):
 
     def _going_on(self, run: Run, drifts: tuple[float, float], view: View) -> Job:
         request = run.request
-        left = self._left.seconds(request, run.next_block + 1, view)
+        left = self._left.seconds(request, run.next_block + 1, view, run.batch)
         job = Job.of(request, run, run.block_end_s, left, drifts)
         return job if request.strict else job._replace(deadline_s=inf)
 

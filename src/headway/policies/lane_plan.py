@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from headway.core.protocols import View
 from headway.core.request import Request
 from headway.core.run import Run
-from headway.policies.width import remaining_over_s
+from headway.policies.width import batch_table, remaining_over_s
 
 GAIN: Final = 0.1
 """Weight of the last run in how much longer than believed runs take."""
@@ -87,43 +87,49 @@ class Job(NamedTuple):
         left: tuple[float, float, int],
         drifts: tuple[float, float],
     ) -> Job:
-        """A job from what is left of it, as `LeftOver` tells, and the factors of drift."""
+        """A job from what is left of it, as `LeftOver` tells, and the factors of drift.
+
+        A run of several requests is due when the most urgent of them is.
+        """
         narrow_s, wide_s, lanes = left
         of_narrow, of_wide = drifts
         narrow_s *= of_narrow
+        due_s = request.deadline_s
+        if run is not None and run.batch > 1:
+            due_s = min(member.deadline_s for member in run.requests)
         if lanes == 1:
-            return cls(request.deadline_s, request.id, request, run, from_s, narrow_s, narrow_s, narrow_s, 1)
+            return cls(due_s, request.id, request, run, from_s, narrow_s, narrow_s, narrow_s, 1)
         wide_s *= of_wide
         least_s = narrow_s if narrow_s < wide_s else wide_s
-        return cls(request.deadline_s, request.id, request, run, from_s, narrow_s, wide_s, least_s, lanes)
+        return cls(due_s, request.id, request, run, from_s, narrow_s, wide_s, least_s, lanes)
 
 
 class LeftOver:
-    """By model and block, what the rest takes with the device to itself."""
+    """By model, block and how many run together, what the rest takes with the device to itself."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], tuple[float, float, int]] = {}
+        self._known: dict[tuple[str, int, int], tuple[float, float, int]] = {}
 
-    def seconds(self, request: Request, first: int, view: View) -> tuple[float, float, int]:
+    def seconds(self, request: Request, first: int, view: View, batch: int = 1) -> tuple[float, float, int]:
         """Seconds of the blocks from there on, on one lane and on as many as are fastest, and how many."""
-        at = (request.model, first)
+        at = (request.model, first, batch)
         known = self._known.get(at)
         if known is None:
-            known = self._known[at] = _left_s(request, first, view)
+            known = self._known[at] = _left_s(request, first, view, batch)
         return known
 
 
-def _left_s(request: Request, first: int, view: View) -> tuple[float, float, int]:
+def _left_s(request: Request, first: int, view: View, batch: int) -> tuple[float, float, int]:
     if first >= request.blocks:
         return 0.0, 0.0, 1
     skip = first - request.next_block
     cores = view.device.cores
-    narrow_s = view.table(request).remaining_s[first]
+    narrow_s = batch_table(request, batch, view).remaining_s[first]
     wide_s, lanes = narrow_s, 1
     for count in range(2, len(cores) + 1):
-        over_s = remaining_over_s(request, cores[:count], view, skip=skip)
+        over_s = remaining_over_s(request, cores[:count], view, skip=skip, batch=batch)
         if over_s < wide_s:
             wide_s, lanes = over_s, count
     return narrow_s, wide_s, lanes

@@ -14,9 +14,10 @@ from headway.core.protocols import Capability, View
 from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.policies.base import Policy
+from headway.policies.batching import Queue
 from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from, late, late_in_turn
 from headway.policies.registry import policy
-from headway.policies.width import fair_share, fastest, rest
+from headway.policies.width import batch_table, fair_share, fastest, rest
 
 DEPTH: Final = 8
 """Waiting requests that are planned for; later ones wait unseen."""
@@ -38,9 +39,12 @@ class Planned(Policy):
     save. What runs are believed to take is corrected by what the last ones did, wide and narrow ones apart:
     a machine that others use too drifts, and wide runs suffer most from it. A kind that did not run lately is
     believed to have drifted as all runs have, or the one just used would always look worse.
+
+    A request that starts takes others of its model along, those that would have to wait, where they allow it
+    and `batching` says that it is worth it.
     """
 
-    needs = frozenset({Capability.SPLIT, Capability.PREEMPT})
+    needs = frozenset({Capability.SPLIT, Capability.PREEMPT, Capability.BATCH})
 
     def __init__(self) -> None:
         self._left = LeftOver()
@@ -71,10 +75,15 @@ class Planned(Policy):
         if len(jobs) > 1:
             jobs.sort(key=by_deadline)
         wide = jobs[0].lanes > 1 and self._wide_is_better(jobs, free_from(running, view), view)
-        yield from self._carry_out(jobs, wide, running, view)
+        yield from self._carry_out(jobs, wide, drifts, running, view)
 
     def _carry_out(
-        self, jobs: Sequence[Job], wide: bool, running: Sequence[Run], view: View
+        self,
+        jobs: Sequence[Job],
+        wide: bool,
+        drifts: tuple[float, float],
+        running: Sequence[Run],
+        view: View,
     ) -> Iterator[Decision]:
         """Give the jobs lanes in order, the first as many as it shall have, and stop who is in the way."""
         lanes, idle = len(view.device.cores), list(view.idle)
@@ -94,11 +103,12 @@ class Planned(Policy):
             in_the_way = count == 0 or (len(run.cores) > max(count, share) and someone_waits)
             if in_the_way or (len(run.cores) < count and run.blocks.stop - run.next_block > 1):
                 yield Preempt(run, How.DRAIN)
+        queue = Queue(jobs, wanted, drifts, view)
         for job in jobs:
             count = wanted.get(job.id, 0)
             if job.run is None and 0 < count <= len(idle):
                 cores = tuple(idle[:count]) if count > 1 else fastest(job.request, idle[:share], view)
-                yield rest(job.request, cores)
+                yield queue.start(rest(job.request, cores))
                 del idle[: len(cores)]
             elif count > len(idle) and job.run is None:
                 return  # lanes that come free are for this one
@@ -106,7 +116,8 @@ class Planned(Policy):
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:
         """Learn from a run how fast the machine is just now."""
         kinds = tuple([view.device.kind_of[core.index] for core in run.cores])
-        option = view.table(run.request).option(run.mode, run.blocks.start, run.blocks.stop, kinds)
+        table = batch_table(run.request, run.batch, view)
+        option = table.option(run.mode, run.blocks.start, run.blocks.stop, kinds)
         believed_s = option.seconds(view.device.dram_bandwidth_bytes_s)
         narrow = len(run.cores) == 1
         if narrow and view.running:
@@ -145,5 +156,5 @@ class Planned(Policy):
 
     def _going_on(self, run: Run, drifts: tuple[float, float], view: View) -> Job:
         request = run.request
-        left = self._left.seconds(request, run.next_block + 1, view)
+        left = self._left.seconds(request, run.next_block + 1, view, run.batch)
         return Job.of(request, run, run.block_end_s, left, drifts)

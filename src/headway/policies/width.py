@@ -8,7 +8,7 @@ from enum import StrEnum
 from headway.core.block import Mode, Option
 from headway.core.device import Core
 from headway.core.messages import Dispatch
-from headway.core.protocols import View
+from headway.core.protocols import CostTable, View
 from headway.core.request import Request
 from headway.core.run import Run
 
@@ -39,15 +39,17 @@ def fastest(request: Request, cores: Sequence[Core], view: View) -> tuple[Core, 
     return best
 
 
-def remaining_over_s(request: Request, cores: Sequence[Core], view: View, *, skip: int = 0) -> float:
+def remaining_over_s(
+    request: Request, cores: Sequence[Core], view: View, *, skip: int = 0, batch: int = 1
+) -> float:
     """Seconds that the rest of a request takes split over these cores, or on the best one if that is not
-    possible. `skip` leaves out that many of the next blocks."""
+    possible. `skip` leaves out that many of the next blocks, `batch` is how many run together."""
     first = request.next_block + skip
     if first >= request.blocks:
         return 0.0
-    option = _split(request, cores, view, first)
+    option = _split(request, cores, view, first, batch)
     if option is None:
-        return view.table(request).remaining_s[first]
+        return batch_table(request, batch, view).remaining_s[first]
     return option.seconds(view.device.dram_bandwidth_bytes_s)
 
 
@@ -83,12 +85,20 @@ def misfits(waiting: int, idle: Sequence[Core], view: View) -> list[Run]:
     return found
 
 
-def _split(request: Request, cores: Sequence[Core], view: View, first: int | None = None) -> Option | None:
+def batch_table(request: Request, batch: int, view: View) -> CostTable:
+    """The costs of so many requests like this one that run together."""
+    table = view.table(request)
+    return table if batch == 1 else table.of_batch(batch)
+
+
+def _split(
+    request: Request, cores: Sequence[Core], view: View, first: int | None = None, batch: int = 1
+) -> Option | None:
     if len(cores) < 2:
         return None
     kind_of = view.device.kind_of
     try:
-        return view.table(request).option(
+        return batch_table(request, batch, view).option(
             Mode.SPLIT,
             request.next_block if first is None else first,
             request.blocks,
