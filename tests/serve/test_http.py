@@ -555,3 +555,10 @@ def free_port():
 def test_limits_are_checked():
     with pytest.raises(HeadwayError, match=r"limits\.inputs: 0 is not above 0"):
         Limits(inputs=0)
+
+
+def test_any_free_port_twice_is_two_ports():
+    here = ("127.0.0.1", 0)
+    with serve_frontends(FakeService(), http=here, grpc=here, control=here, control_grpc=here) as front:
+        assert front.http_port != front.control_port
+        assert front.grpc_port != front.control_grpc_port

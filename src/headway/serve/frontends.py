@@ -111,9 +111,9 @@ def serve_frontends(
 
     `http` and `grpc` take inference, and say what models there are. What changes the server - loading and
     unloading models, trace and log settings - is taken on `control` (HTTP) and `control_grpc` alone; one that
-    equals the address of `http` or `grpc` adds it there instead. `http_routes` and `control_routes` are more
-    endpoints for the HTTP ports. `visits` hears of every request. The service's `load` and `unload` run on
-    the front ends' event loop.
+    equals the address of `http` or `grpc` adds it there instead (port 0 never does). `http_routes` and
+    `control_routes` are more endpoints for the HTTP ports. `visits` hears of every request. The service's
+    `load` and `unload` run on the front ends' event loop.
 
     Raises HeadwayError for an address that cannot be listened on.
     """
@@ -123,31 +123,36 @@ def serve_frontends(
     front._thread.start()
     try:
         if http is not None:
-            same = control == http
+            same = _is_same(control, http)
             routes = [*http_routes, *(control_routes if same else ())]
             server = data_server(service, front.settings, limits, worker, visits, routes, control=same)
             front.http_port = _listen(front, server, "http", http)
             if same:
                 front.control_port = front.http_port
-        if control is not None and control != http:
+        if control is not None and not _is_same(control, http):
             control_http = control_server(service, front.settings, limits, visits, control_routes)
             front.control_port = _listen(front, control_http, "control", control)
         if grpc is not None or control_grpc is not None:
             from headway.serve.grpc_server import GrpcServer
 
             if grpc is not None:
-                same = control_grpc == grpc
+                same = _is_same(control_grpc, grpc)
                 rpc = GrpcServer(service, front.settings, limits, visits, control=same, infer=True)
                 front.grpc_port = _listen(front, rpc, "grpc", grpc)
                 if same:
                     front.control_grpc_port = front.grpc_port
-            if control_grpc is not None and control_grpc != grpc:
+            if control_grpc is not None and not _is_same(control_grpc, grpc):
                 rpc = GrpcServer(service, front.settings, limits, visits, control=True, infer=False)
                 front.control_grpc_port = _listen(front, rpc, "control_grpc", control_grpc)
     except BaseException:
         front.close()
         raise
     return front
+
+
+def _is_same(one: Address | None, other: Address | None) -> bool:
+    """Whether two servers would listen at one place; any free port is one of its own each time."""
+    return one is not None and one == other and one[1] != 0
 
 
 def _listen(front: Frontends, server: _Server, name: str, address: Address) -> int:
