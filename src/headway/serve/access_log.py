@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging import LogRecord, makeLogRecord
 from logging.handlers import RotatingFileHandler
@@ -59,7 +60,8 @@ class AccessLog:
         """Write what is left."""
         self._closing.set()
         self._thread.join()
-        self._handler.close()
+        with suppress(OSError):  # of a line that was counted as lost
+            self._handler.close()
 
     def _work(self) -> None:
         pending = self._pending

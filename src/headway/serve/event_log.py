@@ -51,6 +51,7 @@ class RetainedLog:
         self._log: ArrowLog | None = None
         self._until_s = 0.0
         self._rows = 0
+        self._stamp, self._again = "", 0
         self._broken = False
 
     def add(self, row: LogRow) -> None:
@@ -82,10 +83,10 @@ class RetainedLog:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._remove_oldest()
         stamp = datetime.fromtimestamp(now_s, UTC).strftime(_STAMP)
-        name, again = stamp, 1
-        while (self._folder / name).exists():
+        again = self._again + 1 if stamp == self._stamp else 1
+        while (self._folder / (name := f"{stamp}-{again:03d}" if again > 1 else stamp)).exists():
             again += 1
-            name = f"{stamp}-{again:03d}"
+        self._stamp, self._again = stamp, again  # a name that was removed would now be the oldest
         self._log = ArrowLog(self._folder / name, self._metadata)
 
     def _remove_oldest(self) -> None:
