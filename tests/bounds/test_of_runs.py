@@ -50,6 +50,18 @@ def test_one_bound_for_every_policy_where_arrivals_do_not_depend_on_replies() ->
     assert bounds[0].on_time < bounds[0].requests, bounds[0]
 
 
+def test_a_policy_with_fixed_bands_has_a_bound_that_regards_them() -> None:
+    prepared = wiring.prepare(scenario())
+    bounding = wiring.Bounding(prepared)
+    logs = wiring.compare(prepared, ["lucas", "lucas:fixed-band", "lucas:fixed-band:drop"])
+    plain, banded, dropping = [bounding.of(log) for log in logs.values()]
+    assert banded is dropping
+    assert banded is not plain
+    assert banded.on_time >= plain.on_time  # all that others can do, and more
+    total = summarise(logs["lucas:fixed-band"]).total
+    assert total.completed - total.late <= banded.on_time
+
+
 def test_the_bound_takes_the_factors_of_the_run() -> None:
     quiet = wiring.prepare(scenario(noise={"solo_std": 0.0}))
     noisy = wiring.prepare(scenario(noise={"solo_std": 1.5}))

@@ -17,7 +17,8 @@ This holds for all prices; those that bound best are looked for, the bound is th
 factors must be those of the run. Noise-free factors would not do: where truth is lucky, a policy may finish
 more. Requests that are not counted (warm-up) are left out, as if they took nothing.
 
-The ways of running are those that the cost table offers (`headway.bounds.ways`). A policy that asks for stage
+The ways of running are those that the cost table offers and, if asked for, the same in the fixed number of
+bands of a policy that has `fixed_bands` (`headway.bounds.ways`). A policy that asks for stage
 cuts or band heights of its own may find one that is cheaper than all of those, most of all on cores with so
 little SRAM that a stack fits only in more bands than a table has; the bound does not cover it.
 """
@@ -65,10 +66,11 @@ class Bound:
 
 
 class Clairvoyant:
-    """Bounds for one device and its models."""
+    """Bounds for one device and its models, for policies with or without `fixed_bands`."""
 
-    def __init__(self, device: Device, tables: Mapping[str, CostTable]) -> None:
+    def __init__(self, device: Device, tables: Mapping[str, CostTable], *, fixed_bands: bool = False) -> None:
         self._device = device
+        self._fixed_bands = fixed_bands
         self._tables = tables
         self._cost_at: dict[str, Floats] = {}
         self._prices = _prices(device)
@@ -110,7 +112,7 @@ class Clairvoyant:
         return Bound(len(requests), int(best + 1e-6), int((~hopeful).sum()), share)
 
     def _ways_of(self, model: str) -> Ways:
-        return ways_of(self._tables[model], self._device)
+        return ways_of(self._tables[model], self._device, fixed_bands=self._fixed_bands)
 
     def _promising(self, counts: Mapping[str, int], span_s: float) -> Floats:
         """The prices at which the fewest requests fit into the whole span, without regard to windows."""

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.core.bands import in_fixed_bands
 from headway.core.block import Mode, Option, Segment
 from headway.core.device import Device
 from headway.core.protocols import CostTable
@@ -80,22 +81,23 @@ class Ways:
     runs: tuple[Runs, ...]
 
 
-_KNOWN: Final[WeakKeyDictionary[CostTable, tuple[Device, Ways]]] = WeakKeyDictionary()
+_KNOWN: Final[WeakKeyDictionary[CostTable, dict[bool, tuple[Device, Ways]]]] = WeakKeyDictionary()
 
 
-def ways_of(table: CostTable, device: Device) -> Ways:
+def ways_of(table: CostTable, device: Device, *, fixed_bands: bool = False) -> Ways:
     """The ways that a table offers: serial and split runs of any blocks on any cores of the device, and the
-    fused stacks and pipelines that it lists, each with the cuts and band height listed there.
+    fused stacks and pipelines that it lists, each with the cuts and band height listed there. With
+    `fixed_bands` in the fixed number of bands of `headway.core.bands`, too, where that is cheaper in anything.
 
     They are remembered as long as the table lives.
     """
-    known = _KNOWN.get(table)
-    if known is not None and known[0] == device:
-        return known[1]
+    known = _KNOWN.setdefault(table, {})
+    if fixed_bands in known and known[fixed_bands][0] == device:
+        return known[fixed_bands][1]
     splits = list(_split_segments(table, device))
-    runs = tuple(_runs_at(table, device, block, splits) for block in range(table.blocks))
+    runs = tuple(_runs_at(table, device, block, splits, fixed_bands) for block in range(table.blocks))
     ways = Ways(table.blocks, len(device.kinds), _chains(table, device), runs)
-    _KNOWN[table] = device, ways
+    known[fixed_bands] = device, ways
     return ways
 
 
@@ -162,6 +164,7 @@ def _runs_at(
     device: Device,
     block: int,
     splits: list[tuple[tuple[int, ...], tuple[Segment, ...]]],
+    fixed_bands: bool,
 ) -> Runs:
     bandwidth = device.dram_bandwidth_bytes_s
     kinds = len(device.kinds)
@@ -172,7 +175,7 @@ def _runs_at(
         work_s = max(costs.compute_s, transfer_s)
         rows.append((end, cores, costs.fixed_s, work_s, transfer_s, left_on, spared / bandwidth))
 
-    for option in (*table.stacks(block), *table.pipelines(block)):
+    for option in _fused(table, block, fixed_bands):
         add(option.end, option.kinds, option, -1, 0.0)
         if len(option.kinds) == 1 and option.end < table.blocks:
             kind = option.kinds[0]
@@ -188,4 +191,25 @@ def _runs_at(
         transfer_s=np.array([row[4] for row in rows]),
         left_on=np.array([row[5] for row in rows], dtype=np.int64),
         spared_s=np.array([row[6] for row in rows]),
+    )
+
+
+def _fused(table: CostTable, block: int, fixed_bands: bool) -> list[Option]:
+    listed = [*table.stacks(block), *table.pipelines(block)]
+    if not fixed_bands:
+        return listed
+    banded = [in_fixed_bands(table, option) for option in listed]
+    return listed + [
+        fixed
+        for fixed, option in zip(banded, listed, strict=True)
+        if fixed is not None and not _costs_as_much(fixed, option)
+    ]
+
+
+def _costs_as_much(one: Option, other: Option) -> bool:
+    """Whether it takes no less than the other in anything, on the same cores."""
+    return (
+        one.fixed_s >= other.fixed_s
+        and one.compute_s >= other.compute_s
+        and one.dram_bytes >= other.dram_bytes
     )

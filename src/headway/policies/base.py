@@ -17,12 +17,15 @@ class Policy:
     `at_block_ends` it is asked, too, whenever a run goes on to its next block. `estimator` names what tells
     it about costs: "default", or "foresight" for the true solo times of every request, in simulation only.
     With `needs_accelerator` it is refused on lanes before a run begins, with `needs_lanes` on accelerators.
+    With `fixed_bands` it may run stacks in a fixed number of bands (`headway.core.bands`), which the bound on
+    its results then regards.
     """
 
     needs: frozenset[Capability] = frozenset()
     at_block_ends: bool = False
     needs_accelerator: bool = False
     needs_lanes: bool = False
+    fixed_bands: bool = False
     estimator: str = "default"
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:

@@ -35,6 +35,7 @@ class Dropping(Policy):
         self.inner = inner
         self.needs, self.at_block_ends = inner.needs, inner.at_block_ends
         self.needs_accelerator, self.needs_lanes = inner.needs_accelerator, inner.needs_lanes
+        self.fixed_bands = inner.fixed_bands
         self._least: LeastWork | None = None
         self._latest: list[tuple[float, int, float, Request]] = []  # start, tie, since when it waits
         self._ties = count()

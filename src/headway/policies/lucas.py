@@ -68,6 +68,7 @@ class Lucas(Policy):
         estimator: str = "default",
     ) -> None:
         self.estimator = estimator
+        self.fixed_bands = not best_bands
         self._preempts_at = preempts_at
         self._allowed = Allowed(fuse=fuse, pipeline=pipeline, best_bands=best_bands)
         self._regards = Regards(guard=guard, bandwidth=bandwidth, waiting=waiting)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.core.bands import in_fixed_bands
 from headway.core.block import Mode, Option
 from headway.core.protocols import CostTable
 
@@ -16,9 +17,6 @@ SERIAL_LENGTHS = (1, 2, 4, 8)
 
 WORTHWHILE = 0.95
 """Fusion must move less than this share of the plain run's bytes."""
-
-FIXED_BANDS = 8
-"""Bands of every stack and pipeline where the best number of them is not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +64,8 @@ def _banded(table: CostTable, options: Sequence[Option], allowed: Allowed) -> li
     """Stacks in their best bands, or those of them that fit in a fixed number of bands."""
     if allowed.best_bands:
         return list(options)
-    found = []
-    for option in options:
-        rows = option.steps * (option.band_rows or 1)
-        try:
-            found.append(
-                table.option(
-                    option.mode,
-                    option.first,
-                    option.end,
-                    option.kinds,
-                    option.cuts,
-                    -(-rows // FIXED_BANDS),
-                )
-            )
-        except ValueError:
-            continue  # it does not fit in so few bands
-    return found
+    banded = [in_fixed_bands(table, option) for option in options]
+    return [option for option in banded if option is not None]
 
 
 def saves(option: Option) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.bounds import Bound, Clairvoyant
 from headway.core.request import Request
+from headway.policies import make
 from headway.record.columns import Requests, requests_of, warmup_end_s
 from headway.record.log import LogTable
 from headway.wiring.prepared import Prepared
@@ -14,27 +15,35 @@ class Bounding:
     """Bounds for the runs of one prepared scenario, under any policies.
 
     The bound is of the requests as they arrived in a run. Where arrivals do not depend on replies it is the
-    same for every policy, and worked out once; in closed loops and cascades it is another one for each log.
+    same for every policy, and worked out once, but for policies with fixed bands, which have ways of running
+    that others do not; in closed loops and cascades it is another one for each log.
     """
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
-        self._clairvoyant = Clairvoyant(prepared.device, prepared.tables)
-        self._known: dict[bytes, Bound] = {}
+        self._clairvoyants: dict[bool, Clairvoyant] = {}  # by whether the policy has fixed bands
+        self._known: dict[tuple[bool, bytes], Bound] = {}
 
     def of(self, log: LogTable) -> Bound:
         """The most requests that could be on time among those that the metrics of a log count."""
         everything = requests_of(log)
         counted = everything.only(everything.arrival_s >= warmup_end_s(log))
-        key = counted.id.tobytes() + counted.arrival_s.tobytes()
+        fixed_bands = make(log.metadata["policy"]).fixed_bands
+        key = fixed_bands, counted.id.tobytes() + counted.arrival_s.tobytes()
         if key not in self._known:
             noise = self._prepared.noise()
-            self._known[key] = self._clairvoyant.bound(self._requests(counted), noise)
+            self._known[key] = self._clairvoyant(fixed_bands).bound(self._requests(counted), noise)
         return self._known[key]
 
     def share(self, log: LogTable) -> float | None:
         """The same as SLA satisfaction; None if no request counts."""
         return self.of(log).sla_satisfaction
+
+    def _clairvoyant(self, fixed_bands: bool) -> Clairvoyant:
+        if fixed_bands not in self._clairvoyants:
+            device, tables = self._prepared.device, self._prepared.tables
+            self._clairvoyants[fixed_bands] = Clairvoyant(device, tables, fixed_bands=fixed_bands)
+        return self._clairvoyants[fixed_bands]
 
     def _requests(self, counted: Requests) -> list[Request]:
         tables = self._prepared.tables
