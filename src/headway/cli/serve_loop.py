@@ -49,7 +49,7 @@ def run(serving: Serving, read: Read | None) -> int:
         life.server = server
         frontends: Frontends | None = None
         try:
-            frontends = _listen(serving, server, life)
+            frontends = front_ends_of(serving, server, life.reload)
             _say(_where(serving, frontends))
             threading.Thread(target=life.load, name="headway start", daemon=True).start()
             return life.until_the_end(serving.drain)
@@ -153,7 +153,11 @@ class _Signals:
         return lambda number, frame: self._put(meaning)
 
 
-def _listen(serving: Serving, server: Server, life: _Life) -> Frontends:
+def front_ends_of(serving: Serving, server: Server, reload: Callable[[], None]) -> Frontends:
+    """Have a server answer on its ports; `reload` reads its configuration again.
+
+    Raises HeadwayError for an address that cannot be listened on.
+    """
     listen = serving.listen
 
     def address(host: str, port: int | None) -> tuple[str, int] | None:
@@ -169,7 +173,7 @@ def _listen(serving: Serving, server: Server, life: _Life) -> Frontends:
         visits=server.visits,
         http_routes=[metrics] if listen.http_metrics else (),
         control_routes=[
-            reload_route(server.service, life.reload),
+            reload_route(server.service, reload),
             metrics,
             *dashboard_routes(server.shown()),
         ],
