@@ -87,7 +87,7 @@ _KNOWN: Final[WeakKeyDictionary[CostTable, dict[bool, tuple[Device, Ways]]]] = W
 def ways_of(table: CostTable, device: Device, *, fixed_bands: bool = False) -> Ways:
     """The ways that a table offers: serial and split runs of any blocks on any cores of the device, and the
     fused stacks and pipelines that it lists, each with the cuts and band height listed there. With
-    `fixed_bands` in the fixed number of bands of `headway.core.bands`, too, where that is cheaper in anything.
+    `fixed_bands` in the fixed number of bands of `headway.core.bands`, too, where that is cheaper in any way.
 
     They are remembered as long as the table lives.
     """
