@@ -131,7 +131,8 @@ class LivePage:
                 self.live.now,
                 lambda key: 1 + len(key) % 3,
                 lambda: 0,
-            )
+            ),
+            every_s=0.2,
         )
         self.front = self.listen(0)
 
