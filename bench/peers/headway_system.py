@@ -46,7 +46,7 @@ class Headway(Served):
         config = {
             "hardware": "cpu-lanes",
             "policy": self._policy,
-            "listen": {"http": self._port, "grpc": self._port + 1, "control": None},
+            "listen": {"http": self.port, "grpc": self.port + 1, "control": None},
             "models": [{"name": name, "model": str(self.models.folder / f"{name}.onnx")} for name in TENANTS],
             "tenants": tenants,
         }

@@ -128,20 +128,20 @@ class Served(System):
         self, name: str, label: str, way: Way, environment: str = "", server: str = "", ports: int = 1
     ) -> None:
         super().__init__(name, label)
-        self._way, self._environment, self._server, self._ports = way, environment, server, ports
+        self._way, self._environment, self._server, self.ports = way, environment, server, ports
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
+        self.port = 0
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, models: Models) -> None:
         self.models = models
-        self._port = free_ports(self._ports)
+        self.port = free_ports(self.ports)
         self._scratch = tempfile.TemporaryDirectory()
         folder = Path(self._scratch.name)
         command = self._command(folder)
         variables = {
             "BENCH_MODELS": str(models.folder),
-            "BENCH_PORT": str(self._port),
+            "BENCH_PORT": str(self.port),
             "PYTHONPATH": str(HERE / "servers"),
             **self._variables(folder),
         }
@@ -188,7 +188,7 @@ class Served(System):
         return (Path(self._scratch.name) / "log").read_text(errors="replace")[-2000:]
 
     async def connect(self) -> None:
-        await self._way.connect(self._port, self.models)
+        await self._way.connect(self.port, self.models)
 
     def disconnect(self) -> None:
         self._way.disconnect()
@@ -255,9 +255,9 @@ class MlServer(Served):
 
         settings = {
             "host": "127.0.0.1",
-            "http_port": self._port,
-            "grpc_port": self._port + 1,
-            "metrics_port": self._port + 2,
+            "http_port": self.port,
+            "grpc_port": self.port + 1,
+            "metrics_port": self.port + 2,
             "parallel_workers": 2,
             "debug": False,
             "grpc_max_message_length": 1 << 26,

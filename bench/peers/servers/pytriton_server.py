@@ -3,7 +3,7 @@
 import numpy as np
 from common import MODELS, PORT, output_of, session
 from pytriton.model_config import ModelConfig, Tensor
-from pytriton.triton import Triton, TritonConfig
+from pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
 
 def function_of(name):
@@ -24,7 +24,7 @@ if __name__ == "__main__":
         metrics_address="127.0.0.1",
         metrics_port=PORT + 2,
     )
-    with Triton(config=config) as triton:
+    with Triton(config=config, security_config=TritonSecurityConfig(restricted_endpoints=[])) as triton:
         for name, told in MODELS.items():
             triton.bind(
                 model_name=name,
