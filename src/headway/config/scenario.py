@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from headway.config.arrivals import After, AnyArrivals, Closed, MocaStream, RandomArrivals, Streams
 from headway.config.decision_time import DecisionTime
 from headway.config.hardware import AnyHardware, check_hardware, hardware_document
+from headway.config.lanes import LaneHardware, StreamHardware
 from headway.config.overrides import merged, with_changes
 from headway.config.quantities import Duration, closest
 from headway.config.tenants import Tenant
@@ -204,6 +205,21 @@ class Scenario(Strict):
     def _check_streams(self) -> Scenario:
         if self.streams is not None and not any(isinstance(t.arrivals, MocaStream) for t in self.tenants):
             raise mistake("no tenant has arrivals of the process moca-streams", "streams")
+        return self
+
+    @model_validator(mode="after")
+    def _check_batching(self) -> Scenario:
+        if isinstance(self.hardware, LaneHardware | StreamHardware):
+            return self
+        for position, tenant in enumerate(self.tenants):
+            if tenant.batching is not None:
+                raise mistake(
+                    "an accelerator takes one request per run; accepted: lanes or streams, or a model whose"
+                    " own batch is larger",
+                    "tenants",
+                    position,
+                    "batching",
+                )
         return self
 
     def device(self) -> Device:

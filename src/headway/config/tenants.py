@@ -9,6 +9,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 from pydantic_core import PydanticCustomError
 
 from headway.config.arrivals import Arrivals
+from headway.config.batching import Batching
 from headway.config.priorities import Priority
 from headway.config.quantities import DURATION, Duration
 from headway.config.validation import Positive, Strict, exactly_one, mistake
@@ -110,6 +111,10 @@ class Tenant(Strict):
     expires: Annotated[
         Expiry | None,
         Field(description="A request that has not started by then is dropped: a time, or 'deadline'."),
+    ] = None
+    batching: Annotated[
+        Batching | None,
+        Field(description="Whether its requests may run together, on lanes or streams; by default not."),
     ] = None
     arrivals: Arrivals
 

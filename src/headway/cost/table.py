@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
 
 import numpy as np
 
@@ -58,10 +57,9 @@ class Table:
         self._stack_options: dict[int, tuple[Option, ...]] = {}
         self._pipeline_options: dict[int, tuple[Option, ...]] = {}
         # Engine and policies ask for the same ranges over and over; answers never change.
+        self.most_batch = 1
         self.option = lru_cache(maxsize=None)(self._option)
         self.segments = lru_cache(maxsize=None)(self._segments)
-
-    most_batch: Final = 1
 
     def of_batch(self, size: int) -> Table:
         """Itself for one request: what larger batches cost on an accelerator is that of a larger graph.

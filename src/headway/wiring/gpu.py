@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,3 +66,9 @@ def gpu_estimate(graph: Graph, named: str, blocks: int) -> GpuEstimate:
         predictor.index_of(device) is not None,
         predictor.level,
     )
+
+
+def gpu_block_s(graph: Graph, named: str, cuts: Sequence[int]) -> list[float]:
+    """Seconds of the blocks of a float32 model on a GPU between given cuts, as `gpu_estimate` has them."""
+    found = block_seconds(graph, cuts, gpu_device(named), shipped_predictor())
+    return [block.middle_s for block in found]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from headway.config import Scenario, StreamHardware, Tenant
@@ -20,6 +21,7 @@ from headway.cost.capacity import Demand, demand
 from headway.cost.contention import MaxMinFair, OverlapLoss, Proportional
 from headway.cost.table import Table, build_table
 from headway.models import Graph, at_width, load_model, merge
+from headway.models.batch_axis import batch_axes, batch_sizes
 from headway.models.importers.shipped import is_shipped
 from headway.models.reading import zoo_model
 from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
@@ -143,7 +145,12 @@ def prepare(
     if isinstance(scenario.hardware, StreamHardware):
         graphs = {key: (at, _read(scenario, at, say)) for key, at in models.items()}
         say(f"predicting times on {scenario.hardware.gpu}")
-        predicted = predict(scenario, device, graphs)
+        larger = {
+            key: {size: _read(scenario, at, say, size) for size in batch_sizes(most)}
+            for key, at in models.items()
+            if (most := most_batch_of(scenario, key)) > 1
+        }
+        predicted = predict(scenario, device, graphs, larger)
         tables, isolated_s, assumed = predicted.tables, predicted.isolated_s, predicted.said
     elif device.has_lanes:
         measured = measure(scenario, device, models, say, fresh=fresh)
@@ -193,19 +200,48 @@ def price(graph: Graph, device: Device) -> Table:
     return build_table(merge(at_width(graph, device.operand_bytes)), device)
 
 
-def _read(scenario: Scenario, position: int, say: Step) -> Graph:
-    """A tenant's model."""
+def most_batch_of(scenario: Scenario, key: str) -> int:
+    """The largest batch that a tenant of that model allows."""
+    return max(
+        (
+            tenant.batching.max_size
+            for tenant in scenario.tenants
+            if tenant.batching is not None and model_key(tenant) == key
+        ),
+        default=1,
+    )
+
+
+def _read(scenario: Scenario, position: int, say: Step, batch: int = 1) -> Graph:
+    """A tenant's model, or one that does for `batch` requests what it does for one."""
     tenant = scenario.tenants[position]
     path = scenario.model_path(tenant)
-    say(f"reading {model_key(tenant)}")
+    say(f"reading {model_key(tenant)}" + (f" for {batch} requests" if batch > 1 else ""))
     try:
         if path is not None:
-            return load_model(path, dims=tenant.dims)
+            dims = tenant.dims if batch == 1 else {**tenant.dims, **_batch_dims(path, tenant, batch)}
+            return load_model(path, dims=dims)
         if is_shipped(tenant.model):
+            if batch > 1:
+                raise HeadwayError(f"{tenant.model}: a layer table has no batch; accepted: a model that has")
             return load_model(tenant.model, dims=tenant.options)
-        return load_model(zoo_model(tenant.model, tenant.options, weights=False), name=tenant.model)
+        options = dict(tenant.options)
+        if batch > 1:
+            options["batch"] = batch * options.get("batch", 1)
+        return load_model(zoo_model(tenant.model, options, weights=False), name=tenant.model)
     except HeadwayError as error:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
+
+
+def _batch_dims(path: Path, tenant: Tenant, batch: int) -> dict[str, int]:
+    if path.suffix.lower() != ".onnx":
+        raise HeadwayError(f"{path}: a layer table has no batch; accepted for batches: .onnx")
+    from headway.models.model_file import read_model
+
+    graph = read_model(path).model.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in stored]
+    return dict.fromkeys(batch_axes(inputs, tenant.dims, str(path)), batch)
 
 
 def _priced(scenario: Scenario, position: int, device: Device, say: Step, shelf: Shelf) -> Priced:

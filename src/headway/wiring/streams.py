@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from headway.config import Scenario, StreamHardware
@@ -37,8 +38,14 @@ class Predicted:
         }
 
 
-def predict(scenario: Scenario, device: Device, graphs: Mapping[str, tuple[int, Graph]]) -> Predicted:
-    """Predict every model; `graphs` gives for each the position of a tenant that runs it, and its layers.
+def predict(
+    scenario: Scenario,
+    device: Device,
+    graphs: Mapping[str, tuple[int, Graph]],
+    larger: Mapping[str, Mapping[int, Graph]] = MappingProxyType({}),
+) -> Predicted:
+    """Predict every model; `graphs` gives for each the position of a tenant that runs it, and its layers,
+    `larger` those of models whose requests may run together, by how many.
 
     Raises HeadwayError naming the scenario's line for a GPU that is not known, and for a model whose times
     cannot be predicted there.
@@ -56,7 +63,7 @@ def predict(scenario: Scenario, device: Device, graphs: Mapping[str, tuple[int, 
     for key, (position, graph) in graphs.items():
         where = scenario.where("tenants", position, "model")
         try:
-            tables[key], doubtful = stream_table(key, graph, hardware, device)
+            tables[key], doubtful = stream_table(key, graph, hardware, device, larger.get(key, {}))
         except HeadwayError as error:
             raise HeadwayError(f"{where}: {error}") from None
         said.extend(f"{where}: {words}" for words in doubtful)
@@ -64,7 +71,11 @@ def predict(scenario: Scenario, device: Device, graphs: Mapping[str, tuple[int, 
 
 
 def stream_table(
-    key: str, graph: Graph, hardware: StreamHardware, device: Device
+    key: str,
+    graph: Graph,
+    hardware: StreamHardware,
+    device: Device,
+    larger: Mapping[int, Graph] = MappingProxyType({}),
 ) -> tuple[LaneTable, tuple[str, ...]]:
     """The cost table of one model, and what is doubtful about it."""
     from headway.wiring.gpu import gpu_estimate
@@ -77,6 +88,8 @@ def stream_table(
         Pressure(key, at, 1, demand.compute, demand.bandwidth, demand.occupancy, 0.0)
         for at, demand in enumerate(found.demands)
     ]
+    cuts = [block.first for block in found.blocks[1:]]
+    batches = {size: _batch_s(key, size, each, graph, cuts, hardware) for size, each in larger.items()}
     blocks = tuple(
         BlockProfile(
             f"block{at}",
@@ -84,6 +97,7 @@ def stream_table(
             None,
             tuple(layer.op for layer in graph.layers[block.first : block.end]),
             {1: Timing.of([block_s])},
+            batch_seconds={size: {1: Timing.of([times[at]])} for size, times in batches.items()},
         )
         for at, (block, block_s) in enumerate(zip(found.blocks, seconds, strict=True))
     )
@@ -109,3 +123,17 @@ def stream_table(
         else ()
     )
     return LaneTable(profile, device, overheads, {1: pressures}), doubtful
+
+
+def _batch_s(
+    key: str, size: int, larger: Graph, graph: Graph, cuts: Sequence[int], hardware: StreamHardware
+) -> list[float]:
+    """Seconds of each block of a model that does for several requests what it does for one."""
+    from headway.wiring.gpu import gpu_block_s
+
+    if len(larger.layers) != len(graph.layers):
+        raise HeadwayError(
+            f"{key}: {len(larger.layers)} layers for a batch of {size}, {len(graph.layers)} for one request;"
+            " accepted for batches: a model with the same layers for all"
+        )
+    return [max(block_s, _SHORTEST_S) for block_s in gpu_block_s(larger, hardware.gpu, cuts)]

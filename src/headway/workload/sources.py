@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headway.config.arrivals import After, AnyArrivals, Closed, MocaStream, Streams
+from headway.config.batching import Batching
 from headway.config.priorities import DrawnPriority
 from headway.config.tenants import Tenant
 from headway.core.messages import Arrive, Reply
@@ -39,6 +40,7 @@ class TenantLoad:
     weight: float = 1.0
     strict: bool = True
     expires_after_s: float | None = None
+    batching: Batching | None = None
 
     @classmethod
     def of(
@@ -65,6 +67,7 @@ class TenantLoad:
             weight=tenant.weight,
             strict=tenant.strict,
             expires_after_s=tenant.expires_after_s(deadline_s),
+            batching=tenant.batching,
         )
 
     @property
@@ -239,4 +242,6 @@ class ScenarioSource:
             weight=load.weight,
             strict=load.strict,
             expires_s=None if load.expires_after_s is None else root_s + load.expires_after_s,
+            most_batch=1 if load.batching is None else load.batching.max_size,
+            batch_delay_s=0.0 if load.batching is None else load.batching.delay,
         )
