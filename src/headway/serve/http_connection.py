@@ -2,7 +2,7 @@
 
 httptools parses heads and chunked bodies. A body of known length does not pass through the parser: the kernel
 writes it into one buffer, which takes a quarter of the processor time that uvicorn takes for a body of 600 KB
-(bench/serve_echo.py). Requests of a connection are answered one after the other.
+(bench/serve.py). Requests of a connection are answered one after the other.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ with 1000 FP32.
     grpc-headway   the gRPC front end, same service
     grpc-sync-echo, grpc-asyncio-echo   gRPC's thread pool, and grpc.aio on asyncio's own loop
 
-    python bench/serve_echo.py --rounds 12 --requests 150
+    python bench/serve.py --rounds 12 --requests 150
 """
 
 from __future__ import annotations
