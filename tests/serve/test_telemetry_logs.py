@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -142,7 +143,7 @@ class Traced:
         visit.model = model
         self.visits.trace(visit, headers)
         if number is not None and visit.follow is not None:
-            visit.number = number
+            visit.number, visit.taken_s = number, perf_counter() - 10.0
             visit.follow(number)
         return visit
 
@@ -167,7 +168,6 @@ def traced() -> Traced:
 def test_a_preempted_request_has_its_queue_blocks_and_serialisation(traced: Traced) -> None:
     visit = traced.begin(1)
     visit.decoded_s = visit.arrived_s + 0.001
-    traced.row("arrive", 90.0)
     traced.row("start", 90.1, run=5)
     traced.row("progress", 90.2, run=5, start_s=90.1, first_block=0, end_block=1, cores="0")
     traced.row("progress", 90.3, run=5, start_s=90.2, first_block=1, end_block=3, cores="0")
@@ -196,7 +196,7 @@ def test_a_preempted_request_has_its_queue_blocks_and_serialisation(traced: Trac
     assert root.attributes["headway.model"] == "m"
     assert root.attributes["http.response.status_code"] == 200
     assert visit.trace == f"{root.context.trace_id:032x}"
-    assert len(traced.rows) == 9, "rows are passed on"
+    assert len(traced.rows) == 8, "rows are passed on"
 
 
 def test_a_client_that_traces_has_its_span_as_parent(traced: Traced) -> None:
@@ -239,7 +239,6 @@ def test_a_refused_request_is_traced_and_no_error_of_the_server(traced: Traced) 
 
 def test_a_request_that_never_ran_has_waited(traced: Traced) -> None:
     visit = traced.begin(1)
-    traced.row("arrive", 90.0)
     traced.row("reply", 90.5)
     traced.visits.failed(visit, Refusal(Cause.LATE, "late"))
     assert traced.names() == ["queue", "infer"]
@@ -248,14 +247,13 @@ def test_a_request_that_never_ran_has_waited(traced: Traced) -> None:
 def test_a_batch_is_in_the_trace_of_each_of_its_requests(traced: Traced) -> None:
     visits = [traced.begin(number) for number in (1, 2)]
     for number in (1, 2):
-        traced.row("arrive", 90.0, number)
         traced.row("start", 90.0, number, run=5)
     traced.row("progress", 90.1, run=5, start_s=90.0, first_block=0, end_block=1, cores="0")
     for number, visit in zip((1, 2), visits, strict=True):
         traced.row("finish", 90.1, number, run=5)
         traced.row("reply", 90.1, number)
         traced.visits.answered(visit, 200, 0)
-    assert traced.names() == ["block 0", "infer"] * 2
+    assert traced.names() == ["queue", "block 0", "infer"] * 2
 
 
 def test_what_is_followed_is_bounded_and_given_back(traced: Traced) -> None:

@@ -53,7 +53,6 @@ class _Followed:
     """
 
     visit: Visit
-    arrived_s: float | None = None
     ran: list[tuple[float, float, int, int, str, int]] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     replied_s: float | None = None
@@ -184,9 +183,7 @@ class Tracer:
             followed = None if row.request is None else self._followed.get(row.request)
             if followed is None:
                 return None
-            if row.event == "arrive":
-                followed.arrived_s = row.time_s
-            elif row.event == "start" and row.run is not None:
+            if row.event == "start" and row.run is not None:
                 followed.runs.append(row.run)
                 self._by_run.setdefault(row.run, []).append(followed)
             elif row.event == "reply":
@@ -232,16 +229,16 @@ class Tracer:
         within = trace.set_span_in_context(span)
         if visit.decoded_s is not None:
             self._child(within, "decode", at(visit.arrived_s), at(visit.decoded_s))
-        queued_s = followed.arrived_s
+        queued = None if visit.taken_s is None else at(visit.taken_s)
         run = None
         for start_s, end_s, first, end, lanes, of_run in followed.ran:
-            if of_run != run and queued_s is not None and start_s > queued_s:
-                self._child(within, "queue", at_engine(queued_s), at_engine(start_s))
-            run, queued_s = of_run, end_s
+            if of_run != run and queued is not None:
+                self._child(within, "queue", queued, at_engine(start_s))
+            run, queued = of_run, at_engine(end_s)
             name = f"block {first}" if end == first + 1 else f"blocks {first} to {end - 1}"
             self._child(within, name, at_engine(start_s), at_engine(end_s), **{"headway.lanes": lanes})
-        if not followed.ran and queued_s is not None and followed.replied_s is not None:
-            self._child(within, "queue", at_engine(queued_s), at_engine(followed.replied_s))
+        if not followed.ran and queued is not None and followed.replied_s is not None:
+            self._child(within, "queue", queued, at_engine(followed.replied_s))
         if visit.result_s is not None:
             self._child(within, "encode", at(visit.result_s), at(visit.ended_s))
         span.set_attributes(_attributes(visit))

@@ -39,6 +39,7 @@ class Visit:
     number: int | None = None
     deadline_s: float | None = None
     decoded_s: float | None = None
+    taken_s: float | None = None
     result_s: float | None = None
     ended_s: float = 0.0
     queue_s: float | None = None
@@ -57,6 +58,7 @@ class Visit:
 
     def taken(self, asked: Request) -> None:
         """The engine is about to have it."""
+        self.taken_s = perf_counter()
         self.number, deadline_s = asked.id, asked.deadline_s - asked.arrival_s
         self.deadline_s = deadline_s if deadline_s < NO_SLA_S else None
         if self.follow is not None:
