@@ -99,5 +99,5 @@ def test_an_unknown_estimator_is_named(monkeypatch):
             return ()
 
     monkeypatch.setattr("headway.wiring.simulated.make", lambda name: Seer())
-    with pytest.raises(HeadwayError, match=r"'crystal ball'; accepted on an accelerator: 'default', 'foresight'"):
+    with pytest.raises(HeadwayError, match=r"'crystal ball'; accepted on an accelerator: 'default'"):
         wiring.simulate(wiring.prepare(scenario(0.0)), "seer")
