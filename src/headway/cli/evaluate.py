@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from headway.cli.common import PolicyFile
 from headway.cli.evaluate_blocks import evaluate_blocks_command
+from headway.cli.evaluate_predictor import evaluate_predictor_command
 from headway.cli.many import (
     OutFolder,
     Policies,
@@ -49,6 +50,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command(SUITE)(evaluate_command)
     group.command("blocks")(evaluate_blocks_command)
+    group.command("predictor")(evaluate_predictor_command)
     app.add_typer(group, name="evaluate")
 
 
