@@ -54,11 +54,8 @@ def top_command(
 
     if once:
         _print(read(url), as_json, Console())
-        return
-    try:
+    else:
         _watch(url, as_json, every)
-    except KeyboardInterrupt:
-        return
 
 
 def read(url: str) -> Snapshot:
@@ -125,8 +122,8 @@ def screen(snapshot: Snapshot, lost: str = "") -> RenderableType:
     state = "ready" if snapshot["ready"] else "not ready" if snapshot["live"] else "has ended by a defect"
     total = snapshot["all"]
     head = Text.assemble(
-        (snapshot["name"], "bold"),
-        f"  {state}  policy {snapshot['policy']}",
+        (_plain(snapshot["name"]), "bold"),
+        f"  {state}  policy {_plain(snapshot['policy'])}",
         f"  SLA met {_percent(total['attainment'])}",
         f"  {total['per_s']:.1f} requests/s  {total['queue']} unanswered",
         f"  last {snapshot['window_s']:.0f} s",
@@ -135,7 +132,7 @@ def screen(snapshot: Snapshot, lost: str = "") -> RenderableType:
     if snapshot["faults"]:
         parts.append(Text(f"the policy failed {snapshot['faults']} times", style="yellow"))
     if lost:
-        parts.append(Text(f"connection lost: {lost}", style="bold red"))
+        parts.append(Text(f"connection lost: {_plain(lost)}", style="bold red"))
     parts += [_lanes(snapshot["lanes"]), _tenants(snapshot), _models(snapshot)]
     return Group(*parts)
 
@@ -147,7 +144,7 @@ def _lanes(lanes: list[Snapshot]) -> RenderableType:
     for lane in lanes:
         filled = round(_BAR_WIDTH * lane["busy"])
         bar = "█" * filled + "·" * (_BAR_WIDTH - filled)
-        lines.append(f"{lane['name']:<12} {bar} {_percent(lane['busy'])}")
+        lines.append(f"{_plain(lane['name']):<12} {bar} {_percent(lane['busy'])}")
     return Text("\n".join(lines))
 
 
@@ -173,8 +170,8 @@ def _tenants(snapshot: Snapshot) -> RenderableType:
         met, target = tenant["attainment"], tenant["target"]
         missed = met is not None and target is not None and met < target
         table.add_row(
-            Text(tenant["name"]),
-            Text(tenant["sla"] if tenant["strict"] else f"{tenant['sla']} (best effort)".strip()),
+            Text(_plain(tenant["name"])),
+            Text(_plain(tenant["sla"] if tenant["strict"] else f"{tenant['sla']} (best effort)".strip())),
             Text(_percent(met), style="red" if missed else "green" if met is not None else ""),
             _number(tenant["p50_ms"]),
             _number(tenant["p99_ms"]),
@@ -195,8 +192,8 @@ def _models(snapshot: Snapshot) -> RenderableType:
     for model in snapshot["models"]:
         ratio, tier = model["ratio"], model["tier"]
         table.add_row(
-            Text(f"{model['name']}/{model['version']}" if model["version"] else model["name"]),
-            Text(model["state"].lower()),
+            Text(_plain(f"{model['name']}/{model['version']}" if model["version"] else model["name"])),
+            Text(_plain(model["state"].lower())),
             "" if tier is None else f"C{tier}",
             _number(model["alone_ms"]),
             _number(model["p50_ms"]),
@@ -225,6 +222,11 @@ def _with_rest(table: Table, left_out: int, what: str) -> RenderableType:
     if not left_out:
         return table
     return Group(table, Text(f"{left_out} more {what}, to which less happened", style="dim"))
+
+
+def _plain(text: str) -> str:
+    """A server's text without what a terminal would take for a command."""
+    return "".join(each if each.isprintable() else "�" for each in text)
 
 
 def _percent(share: float | None) -> str:
