@@ -1,0 +1,173 @@
+"""How often a tensor's bytes are copied between the network and ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import onnxruntime
+import pytest
+from fake_service import FakeService
+from onnx import TensorProto, helper
+
+from headway.config.serving import Serving
+from headway.serve.frontends import Frontends, serve_frontends
+from headway.serve.protocol import inference_pb2 as pb
+from headway.wiring.serving import Server
+
+SIZE = 8 << 20
+"""Of the tensor, in bytes: all else that a request needs is small beside it."""
+HERE = ("127.0.0.1", 0)
+INFER = "/inference.GRPCInferenceService/ModelInfer"
+
+
+def held_at_most(call: Callable[[], object]) -> float:
+    """How many such tensors Python held at once while it was called, beside those from before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        call()
+        return (tracemalloc.get_traced_memory()[1] - before) / SIZE
+    finally:
+        tracemalloc.stop()
+
+
+def http_call(port: int, model: str, array: Any, connections: list[socket.socket]) -> Callable[[], None]:
+    """A request with a binary tensor in and out, whose bytes are there already, and room for the answer."""
+    entry = {"name": "x", "datatype": "FP32", "shape": array.shape}
+    entry["parameters"] = {"binary_data_size": array.nbytes}
+    asks = {"inputs": [entry], "parameters": {"binary_data_output": True}}
+    head = json.dumps(asks).encode()
+    lines = (
+        f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(head) + array.nbytes}\r\n"
+    )
+    lines += f"Inference-Header-Content-Length: {len(head)}\r\n\r\n"
+    body = lines.encode() + head + array.tobytes()
+    room = memoryview(bytearray(array.nbytes + 4096))
+    connection = socket.create_connection((HERE[0], port), timeout=30)
+    connections.append(connection)
+
+    def call() -> None:
+        connection.sendall(body)
+        got = 0
+        while got < array.nbytes:
+            more = connection.recv_into(room[got:])
+            assert more, "closed"
+            got += more
+        assert bytes(room[:15]) == b"HTTP/1.1 200 OK"
+        whole = bytes(room[:2048]).split(b"\r\n\r\n")[0].lower()
+        length = int(whole.split(b"content-length: ")[1].split(b"\r\n")[0])
+        while got < len(whole) + 4 + length:
+            got += connection.recv_into(room[got:])
+
+    return call
+
+
+def grpc_call(port: int, model: str, array: Any) -> Callable[[], None]:
+    """The same by gRPC. The client is in this process too, and takes its answer as one string of bytes."""
+    message = pb.ModelInferRequest(model_name=model)
+    message.inputs.add(name="x", datatype="FP32", shape=array.shape)
+    message.raw_input_contents.append(array.tobytes())
+    data = message.SerializeToString()
+    no_limit = [("grpc.max_receive_message_length", -1)]
+    send = grpc.insecure_channel(f"127.0.0.1:{port}", options=no_limit).unary_unary(INFER)
+
+    def call() -> None:
+        assert len(send(data, timeout=30)) > array.nbytes
+
+    return call
+
+
+@pytest.fixture
+def connections() -> Iterator[list[socket.socket]]:
+    opened: list[socket.socket] = []
+    yield opened
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def front() -> Iterator[Frontends]:
+    with serve_frontends(FakeService(), http=HERE, grpc=HERE) as made:
+        yield made
+
+
+ARRAY = np.arange(SIZE // 4, dtype=np.float32)
+
+
+def test_http_holds_a_tensor_once_from_its_arrival_to_its_answer(
+    front: Frontends, connections: list[socket.socket]
+) -> None:
+    assert front.http_port is not None
+    call = http_call(front.http_port, "echo-FP32", ARRAY, connections)
+    call()
+    assert held_at_most(call) == pytest.approx(1.0, abs=0.1)
+
+
+def test_grpc_copies_a_tensor_once_on_its_way_in_and_once_out(front: Frontends) -> None:
+    assert front.grpc_port is not None
+    call = grpc_call(front.grpc_port, "echo-FP32", ARRAY)
+    call()
+    # The message as it arrived, its tensor aligned, the answer's message, and that again at the client.
+    assert held_at_most(call) < 4.1
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A model that negates a tensor in two blocks' worth of nodes."""
+    monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["m"]), helper.make_node("Neg", ["m"], ["y"])],
+        "twice",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [ARRAY.size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [ARRAY.size])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    (tmp_path / "twice.onnx").write_bytes(model.SerializeToString())
+    config = {
+        "hardware": {"name": "one-lane", "lanes": {"count": 1, "threads_per_lane": 1}},
+        "models": [{"name": "twice", "model": "twice.onnx"}],
+    }
+    made = Server(Serving.from_mapping(config, tmp_path), lambda words: None)
+    assert made.load() == []
+    yield made
+    assert made.close(10.0)
+
+
+@pytest.mark.slow
+def test_inputs_reach_the_runtime_as_they_arrived_and_outputs_are_copied_once(
+    server: Server, connections: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound: list[int] = []
+    given: list[int] = []
+    real, submit = onnxruntime.OrtValue.ortvalue_from_numpy, server.service.submit
+
+    def noted(array: Any, *more: Any) -> Any:
+        value = real(array, *more)
+        assert value.data_ptr() == array.ctypes.data, "ONNX Runtime has memory of its own"
+        bound.append(value.data_ptr())
+        return value
+
+    def noted_submit(request: Any, done: Any) -> Any:
+        given.append(request.inputs["x"].ctypes.data)
+        return submit(request, done)
+
+    with serve_frontends(server.service, http=HERE) as front:
+        assert front.http_port is not None
+        call = http_call(front.http_port, "twice", ARRAY, connections)
+        with monkeypatch.context() as patch:
+            patch.setattr(server.service, "submit", noted_submit)
+            patch.setattr(onnxruntime.OrtValue, "ortvalue_from_numpy", staticmethod(noted))
+            for _ in range(3):
+                call()
+        assert len(given) == 3
+        assert set(given) <= set(bound), "an input was copied before it was bound"
+        # The body, and the result's copy out of buffers that the next request uses.
+        assert held_at_most(call) < 2.1
