@@ -89,6 +89,10 @@ class Buffers:
             for name, array in inputs.items():
                 self.values[name] = ort_value(array, types[name])
 
+    def array(self, name: str) -> np.ndarray:
+        """The memory of a boundary tensor or output that has a place of its own."""
+        return self._arrays[name]
+
     def output(self, name: str) -> Any:
         """The value of a result, as a copy that outlives the buffers.
 

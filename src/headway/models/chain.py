@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headway.core.errors import HeadwayError
 from headway.models.block_sessions import BlockModel, BlockSessions
-from headway.models.boundary_buffers import BufferPlan, Buffers, checked_inputs
+from headway.models.boundary_buffers import BufferPlan, Buffers, checked_inputs, plan_buffers
 from headway.models.runtime_session import TimeLimit
 from headway.models.sample_inputs import Inputs, sample_inputs
 from headway.models.value_types import ValueType
@@ -23,6 +24,9 @@ class SplitModel:
     noticed. `bound` tells whether boundary tensors lie in buffers that are reused; strings, optional
     values, and sequences among the inputs or outputs go through Python instead, and so then does the whole
     chain. `node_s` are the seconds of each node that the cuts were chosen by, none if cuts were given.
+
+    A model that was prepared for batches has `rows`, as PreparedModel has them; `batch` is for how many
+    requests together its types and buffers are.
     """
 
     name: str
@@ -44,8 +48,11 @@ class SplitModel:
     node_s: tuple[float, ...]
     workspace: Workspace
     constants: Mapping[str, Any] = field(repr=False)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    batch: int = 1
     _pool: list[Buffers] = field(default_factory=list, repr=False)
     _open: set[int] = field(default_factory=set, repr=False)
+    _batches: dict[int, SplitModel] = field(default_factory=dict, repr=False)
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -62,6 +69,79 @@ class SplitModel:
     def sample(self, seed: int = 0) -> dict[str, Any]:
         """Made-up inputs of the right types; sizes left open take the reader's defaults."""
         return sample_inputs(self.inputs, self.sample_shapes, seed=seed)
+
+    def of_batch(self, size: int) -> SplitModel:
+        """The same blocks on buffers for so many requests together, which the same sessions run.
+
+        Raises:
+            HeadwayError: the model was not prepared for batches.
+        """
+        if size == self.batch:
+            return self
+        if not self.rows:
+            raise HeadwayError(
+                f"{self.where}: a batch of {size} requests; accepted: 1, larger ones in the model"
+            )
+        found = self._batches.get(size)
+        if found is None:
+            types = {
+                name: value.with_rows(size * self.rows[name]) if name in self.rows else value
+                for name, value in self.types.items()
+            }
+            lives = [
+                (each.name, types[each.name], each.made_in, each.last_used_in) for each in self.plan.slots
+            ]
+            found = self._batches[size] = replace(
+                self,
+                inputs={name: types[name] for name in self.inputs},
+                types=types,
+                plan=plan_buffers(lives),
+                batch=size,
+                _pool=[],
+                _batches={},
+            )
+        return found
+
+    def bind_batch(self, requests: Sequence[Inputs]) -> Buffers:
+        """Take buffers for several requests together; their inputs are copied, once, one after the other.
+
+        Raises:
+            HeadwayError: as `bind` and `of_batch`.
+        """
+        import numpy as np
+
+        checked = [checked_inputs(each, self.inputs, {}, self.where) for each in requests]
+        joint = {name: np.concatenate([each[name] for each in checked]) for name in self.inputs}
+        return self.of_batch(len(requests)).bind(joint)
+
+    def regroup(
+        self, block: int, requests: Sequence[Inputs], parts: Sequence[tuple[Buffers, int]]
+    ) -> Buffers:
+        """Buffers for requests that stand before a block in others, each at a position there, and go on
+        together; what later blocks need of it is copied."""
+        buffers = self.bind(requests[0]) if len(requests) == 1 else self.bind_batch(requests)
+        for slot in self.plan.slots:
+            if slot.made_in < block <= slot.last_used_in:
+                target = buffers.array(slot.name)
+                count = self.rows.get(slot.name)
+                if count is None:
+                    target[...] = parts[0][0].array(slot.name)
+                    continue
+                for at, (source, position) in enumerate(parts):
+                    rows = source.array(slot.name)[position * count : (position + 1) * count]
+                    target[at * count : (at + 1) * count] = rows
+        return buffers
+
+    def finish_batch(self, buffers: Buffers, size: int) -> list[dict[str, Any]]:
+        """Results of each of several requests whose blocks have all run, as views of copies."""
+        made = self.of_batch(size).finish(buffers)
+        return [
+            {
+                name: value[at * self.rows[name] : (at + 1) * self.rows[name]] if name in self.rows else value
+                for name, value in made.items()
+            }
+            for at in range(size)
+        ]
 
     def open(self, threads: int = 1, *, spinning: bool = False) -> BlockSessions:
         """Open a session for every block.
@@ -116,7 +196,7 @@ class SplitModel:
     def forget(self, sessions: BlockSessions) -> None:
         """Drop what idle buffers keep for sessions that are closed."""
         self._open.discard(sessions.identity)
-        for buffers in self._pool:
+        for buffers in (*self._pool, *(buffers for each in self._batches.values() for buffers in each._pool)):
             for key in [key for key in buffers.bindings if key[0] == sessions.identity]:
                 del buffers.bindings[key]
 
@@ -136,6 +216,6 @@ class SplitModel:
             sessions.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        mappings = ("inputs", "overridable", "types", "constants", "sample_shapes")
+        mappings = ("inputs", "overridable", "types", "constants", "sample_shapes", "rows")
         state = {name: dict(value) if name in mappings else value for name, value in self.__dict__.items()}
-        return {**state, "_pool": [], "_open": set()}
+        return {**state, "_pool": [], "_open": set(), "_batches": {}}

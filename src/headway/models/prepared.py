@@ -7,13 +7,15 @@ blocks, opened with optimisation off, compute to the bit what the whole model co
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
+from headway.models.batch_axis import batch_axes
+from headway.models.batch_rows import batch_rows, sized_types
 from headway.models.cuts import Cut, cuts_of
 from headway.models.dimensions import bind_inputs
 from headway.models.model_file import ModelFile, read_model
@@ -47,6 +49,10 @@ class PreparedModel:
     that varies from request to request is the one of a run on sample inputs. `optimised` says whether the
     graph to be cut is the one that ONNX Runtime optimised; `notes` say why not, and whatever else was
     noticed.
+
+    A model that was prepared for batches runs any number of requests together: `types` are of one, `declared`
+    leave the batch open, and `rows` says of each input, output and tensor that crosses a cut how many rows
+    along its first axis belong to one request; what is not in it they share.
     """
 
     name: str
@@ -62,6 +68,13 @@ class PreparedModel:
     random_nodes: tuple[str, ...]
     sample_shapes: Mapping[str, tuple[int, ...]]
     notes: tuple[str, ...]
+    rows: Mapping[str, int] = field(default_factory=dict)
+    declared: Mapping[str, ValueType] = field(default_factory=dict)
+
+    @property
+    def file_types(self) -> Mapping[str, ValueType]:
+        """Types as the files of blocks declare them."""
+        return self.declared or self.types
 
     @property
     def inputs(self) -> dict[str, ValueType]:
@@ -99,6 +112,7 @@ def prepare(
     dims: Mapping[str, int] | None = None,
     optimise: bool = True,
     sample: Inputs | None = None,
+    batches: bool = False,
 ) -> PreparedModel:
     """Make a model ready for cutting.
 
@@ -109,10 +123,12 @@ def prepare(
             costs time.
         optimise: cut the graph that ONNX Runtime makes of the model; False cuts the model as it is.
         sample: inputs for the run that measures sizes that nothing else tells; made up by default.
+        batches: leave the first dimension of all inputs open, so that requests can run together.
 
     Raises:
-        HeadwayError: a file that cannot be read, weights that are absent, an operator that ONNX Runtime lacks
-            (named with its domain), or sizes that contradict the file.
+        HeadwayError: a model for batches whose first dimensions are fixed, or in which two requests together
+            do not give what each gives alone; a file that cannot be read, weights that are absent, an
+            operator that ONNX Runtime lacks (named with its domain), or sizes that contradict the file.
     """
     file = read_model(source)
     if not file.weights_present:
@@ -129,11 +145,16 @@ def prepare(
     }
     notes: list[str] = []
     fixed = shapes if dims is not None else {}
+    if batches:
+        batch_axes(original.inputs.values(), dims or {}, file.where)
+        _refuse_chance(original.random_nodes, file.where)
+        shapes = {name: (1, *shape[1:]) for name, shape in shapes.items()}
+        fixed = {name: (0, *shape[1:]) for name, shape in shapes.items()}
     try:
         whole, made, optimised = _made(file, workspace, fixed, notes, optimise=optimise)
     except HeadwayError as refusal:
         # Fixed sizes are looked at in branches, too, that no request with such sizes ever takes.
-        if not fixed:
+        if not fixed or batches:
             raise
         try:
             whole, made, optimised = _made(file, workspace, {}, notes, optimise=optimise)
@@ -143,6 +164,9 @@ def prepare(
     if dims is not None:
         notes += binding.warnings
     graph, types, session = made
+    declared: Mapping[str, ValueType] = {}
+    if batches:
+        declared, types = types, sized_types(graph, types, session, shapes)
     sizes, problem = _sizes(graph, types, session, sample, shapes, file.where)
     notes += [problem] if problem else []
     cuts = tuple(
@@ -150,7 +174,10 @@ def prepare(
         for cut in cuts_of(graph, sizes)
         if all(types[name].kind is not ValueKind.OTHER for name in cut.tensors)
     )
-    if len(cuts) < len(graph) - 1:
+    rows: Mapping[str, int] = {}
+    if batches:
+        rows, cuts = batch_rows(graph, types, session, cuts, shapes, file.where)
+    elif len(cuts) < len(graph) - 1:
         notes.append("maps and sparse tensors cross no cut: places where they would are left out")
     return PreparedModel(
         name=file.path.stem if file.path is not None else file.model.graph.name or "model",
@@ -166,7 +193,17 @@ def prepare(
         random_nodes=original.random_nodes,
         sample_shapes=MappingProxyType(shapes),
         notes=tuple(notes),
+        rows=MappingProxyType(rows),
+        declared=MappingProxyType(declared),
     )
+
+
+def _refuse_chance(random_nodes: Sequence[str], where: str) -> None:
+    if random_nodes:
+        raise HeadwayError(
+            f"{where}: node {random_nodes[0]!r} draws random numbers, so that two requests together cannot be"
+            " compared with each alone; accepted for batches: a model without chance"
+        )
 
 
 _Made = tuple[OrderedGraph, dict[str, ValueType], Any]

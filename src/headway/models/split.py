@@ -209,6 +209,7 @@ def _chain(
         node_s=node_s,
         workspace=prepared.workspace,
         constants=MappingProxyType(prepared.constant_outputs()),
+        rows=prepared.rows,
     )
 
 
@@ -216,7 +217,7 @@ def _blocks(prepared: PreparedModel, parts: Sequence[BlockPart]) -> tuple[BlockM
     cuts = {cut.position: cut for cut in prepared.cuts}
     blocks = []
     for index, part in enumerate(parts):
-        model = block_model(prepared.graph, part, prepared.types)
+        model = block_model(prepared.graph, part, prepared.file_types)
         digest = content_hash(model, prepared.content_hash)
         path = prepared.workspace.folder / f"block_{digest[:20]}.onnx"
         path.write_bytes(model.SerializeToString())

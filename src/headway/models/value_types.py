@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -57,6 +57,11 @@ class ValueType:
     def bindable(self) -> bool:
         """Whether a buffer can be set aside for it once and for all."""
         return self.bytes is not None and self.dtype not in _PACKED
+
+    def with_rows(self, rows: int) -> ValueType:
+        """The same with another size of the first axis; all others are fixed."""
+        shape = (rows, *(self.shape or (rows,))[1:])
+        return replace(self, shape=shape, dims=shape)
 
     def proto(self) -> TypeProto:
         """The ONNX type, with open sizes left open."""

@@ -57,7 +57,8 @@ def fix_sizes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
     for value in graph.input:
         if value.name in shapes and _is_open(value.type):
             for dim, size in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
-                dim.dim_value = size
+                if size:  # 0 leaves it open
+                    dim.dim_value = size
 
 
 def _graphs(graph: GraphProto) -> Iterable[GraphProto]:
