@@ -136,7 +136,7 @@ def test_what_is_told_of_tenants() -> None:
     assert [web["sla"], batch["sla"], other["sla"], anonymous["sla"]] == [
         "95 % within 20 ms",
         "99 % within 4 times alone",
-        "99 % within 1000 ms, 1 more by model",
+        "99 % within 1 s, 1 more by model",
         "",
     ]
     assert (web["attainment"], web["target"], web["counts"]["rejected"], web["strict"]) == (

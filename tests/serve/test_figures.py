@@ -11,18 +11,8 @@ from served_world import ServedWorld
 
 from headway.core.protocols import LogRow
 from headway.serve.answers import Answered
-from headway.serve.figures import (
-    BUCKET_S,
-    MOST_PENDING,
-    WINDOW_S,
-    Ending,
-    Figures,
-    Recent,
-    Spread,
-    Sums,
-    ending_of,
-    model_name,
-)
+from headway.serve.figures import MOST_PENDING, Ending, Figures, attainment_of, ending_of, model_name
+from headway.serve.recent import BUCKET_S, WINDOW_S, Recent, Spread, Sums
 from headway.serve.refusal import Cause, Refusal
 from headway.serve.requests import NO_SLA_S, WARM_UP
 
@@ -76,9 +66,9 @@ def test_attainment_leaves_out_what_a_tenant_brought_about_itself() -> None:
     figures.answered(answered(deadline_s=NO_SLA_S, tenant="b"))
 
     lately, whole = figures.tenants()["a"]
-    assert lately.attainment == whole.attainment == 6 / 10
+    assert attainment_of(lately) == attainment_of(whole) == 6 / 10
     assert whole.endings.total() == 13
-    assert figures.tenants()["b"][1].attainment is None
+    assert attainment_of(figures.tenants()["b"][1]) is None
     assert figures.models()["m/1"][1].endings.total() == 14
 
 
@@ -157,6 +147,9 @@ def test_sums_add_up() -> None:
     one.merge(other)
     assert one.endings[Ending.LATE] == 3
     assert one.busy_s == 3.0
+    one.take_away(other)
+    one.total_s.add(0.1)
+    assert (one.endings[Ending.LATE], one.busy_s) == (1, 0.0)
 
 
 def test_the_engines_name_of_a_model_holds_ours() -> None:

@@ -7,11 +7,9 @@ that what is held depends on how many tenants and models there are, not on how m
 
 from __future__ import annotations
 
-import math
 import threading
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Final
@@ -19,14 +17,10 @@ from typing import Final
 from headway.core.protocols import LogRow, Sink
 from headway.serve.answers import Answered
 from headway.serve.histograms import Pairs, Series
+from headway.serve.recent import WINDOW_S, Recent, Sums, step_of
 from headway.serve.refusal import Cause
 from headway.serve.requests import NO_SLA_S, WARM_UP
 
-WINDOW_S: Final = 60.0
-"""What "lately" means everywhere here."""
-
-BUCKET_S: Final = 2.0
-STEPS_PER_OCTAVE: Final = 8
 MOST_KNOWN: Final = 2048
 """Tenants, and likewise models, whose figures are kept; the one that was quiet for longest goes."""
 
@@ -69,105 +63,13 @@ def ending_of(answered: Answered) -> Ending:
     return Ending.FAILED if refusal.cause in (Cause.INTERNAL, Cause.UNAVAILABLE) else Ending.INVALID
 
 
-def step_of(value: float) -> int:
-    """The eighth of an octave that a number is nearest to; 0 and less count as a billionth."""
-    return round(STEPS_PER_OCTAVE * math.log2(max(value, 1e-9)))
+def attainment_of(sums: Sums) -> float | None:
+    """The share of requests with a deadline that were in time; None without any.
 
-
-class Spread:
-    """How positive numbers are spread, to within 5 % of each: counts by eighths of an octave."""
-
-    __slots__ = ("counts",)
-
-    def __init__(self) -> None:
-        self.counts: Counter[int] = Counter()
-
-    def add(self, value: float) -> None:
-        """Count a number."""
-        self.counts[step_of(value)] += 1
-
-    def merge(self, other: Spread) -> None:
-        """Count those of another, too."""
-        self.counts.update(other.counts)
-
-    def quantile(self, share: float) -> float | None:
-        """The least number that this share, in (0, 1], does not exceed; None without any."""
-        total = self.counts.total()
-        left = share * total
-        for step in sorted(self.counts):
-            left -= self.counts[step]
-            if left <= 1e-9:
-                return float(2.0 ** (step / STEPS_PER_OCTAVE))
-        return None
-
-
-@dataclass
-class Sums:
-    """Of one tenant or model, over some time.
-
-    `endings` counts all requests, `promised` those that had a deadline. `total_s` is the spread of the time
-    from arrival to result, `ratio` that of a run's time through what was predicted when it began. `busy_s`
-    are lane-seconds.
+    What a tenant brought about itself is left out: over its rate or queue, invalid, cancelled.
     """
-
-    endings: Counter[Ending] = field(default_factory=Counter)
-    promised: Counter[Ending] = field(default_factory=Counter)
-    total_s: Spread = field(default_factory=Spread)
-    ratio: Spread = field(default_factory=Spread)
-    busy_s: float = 0.0
-
-    def merge(self, other: Sums) -> None:
-        """Add another's."""
-        self.endings.update(other.endings)
-        self.promised.update(other.promised)
-        self.total_s.merge(other.total_s)
-        self.ratio.merge(other.ratio)
-        self.busy_s += other.busy_s
-
-    @property
-    def attainment(self) -> float | None:
-        """The share of requests with a deadline that were in time; None without any.
-
-        What a tenant brought about itself is left out: over its rate or queue, invalid, cancelled.
-        """
-        due = sum(self.promised[ending] for ending in PROMISED)
-        return self.promised[Ending.IN_TIME] / due if due else None
-
-
-class Recent:
-    """Sums over the last `WINDOW_S`, in buckets of `BUCKET_S`, and since the start."""
-
-    __slots__ = ("_buckets", "_past")
-
-    def __init__(self) -> None:
-        self._past = Sums()
-        self._buckets: deque[tuple[int, Sums]] = deque()
-
-    def at(self, now: float) -> Sums:
-        """The bucket of that time, to be added to; that of the latest time so far if this one is earlier."""
-        index = int(now // BUCKET_S)
-        buckets = self._buckets
-        if not buckets or buckets[-1][0] < index:
-            buckets.append((index, Sums()))
-            while buckets[0][0] <= index - WINDOW_S / BUCKET_S:
-                self._past.merge(buckets.popleft()[1])
-        return buckets[-1][1]
-
-    def lately(self, now: float) -> Sums:
-        """The sum over the window that ends then."""
-        first = now // BUCKET_S - WINDOW_S / BUCKET_S
-        return _added(bucket for index, bucket in self._buckets if index > first)
-
-    def whole(self) -> Sums:
-        """The sum since the start."""
-        return _added((self._past, *(bucket for _, bucket in self._buckets)))
-
-
-def _added(parts: Iterable[Sums]) -> Sums:
-    sums = Sums()
-    for part in parts:
-        sums.merge(part)
-    return sums
+    due = sum(sums.promised[ending] for ending in PROMISED)
+    return sums.promised[Ending.IN_TIME] / due if due else None
 
 
 class _Known(OrderedDict[str, Recent]):

@@ -9,7 +9,8 @@ from typing import Any, Final
 from headway.config.serving_parts import ServedTenant
 from headway.serve.dashboard.timeline import Span, Timeline
 from headway.serve.engine_service import EngineService
-from headway.serve.figures import PROMISED, WINDOW_S, Ending, Figures, Spread, Sums
+from headway.serve.figures import PROMISED, Ending, Figures, attainment_of
+from headway.serve.recent import WINDOW_S, Spread, Sums
 from headway.serve.refusal import Refusal
 from headway.serve.service import IndexEntry, ModelState
 from headway.serve.tenants import Door
@@ -138,7 +139,7 @@ def _tenant(door: Door, known: Known, span_s: float) -> dict[str, Any]:
         "queue_bytes": door.bytes,
         **_sums(lately, span_s),
         "since_start": _counts(whole),
-        "attainment_since_start": _optional(whole.attainment),
+        "attainment_since_start": _optional(attainment_of(whole)),
     }
 
 
@@ -149,7 +150,7 @@ def promise_of(tenant: ServedTenant) -> str:
         return ""
     first = slas[0]
     if first.deadline is not None:
-        within = f"{first.deadline * 1e3:g} ms"
+        within = f"{first.deadline:g} s" if first.deadline >= 1.0 else f"{first.deadline * 1e3:g} ms"
     else:
         within = f"{first.isolated:g} times alone"
     more = len(set(slas)) - 1
@@ -184,7 +185,7 @@ def _model(shown: Shown, entry: IndexEntry, known: Known, span_s: float) -> dict
 
 def _sums(sums: Sums, span_s: float) -> dict[str, Any]:
     return {
-        "attainment": _optional(sums.attainment),
+        "attainment": _optional(attainment_of(sums)),
         "due": sum(sums.promised[ending] for ending in PROMISED),
         "counts": _counts(sums),
         "per_s": round(sums.endings.total() / span_s, 3),

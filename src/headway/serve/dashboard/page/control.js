@@ -48,6 +48,7 @@ async function go(event) {
     return;
   }
   byId("key").value = "";
+  tell("", false);
   byId("confirm-yes").disabled = true;
   put(byId("confirm-error"), "");
   put(byId("confirm-yes"), mine.action === "load" ? "Loading …" : "Unloading …");
