@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from headway.config.arrivals import Poisson
 from headway.core.checks import PolicyError
+from headway.core.decision_time import DecisionTimes
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
 from headway.core.messages import Arrive, Reply
@@ -98,9 +99,10 @@ class PreparedPoint:
             for name, table in self._tables.items()
         ]
 
-    def run(self, policy: str) -> Mapping[str, float | None]:
+    def run(self, policy: str, decision_times: DecisionTimes | None = None) -> Mapping[str, float | None]:
         """Simulate under a policy and give the figures of `headway.record.block_figures`.
 
+        `decision_times` records what the policy's decisions take.
         Raises HeadwayError for an unknown policy, and one that fails.
         """
         point = self._point
@@ -119,7 +121,7 @@ class PreparedPoint:
         )
         chance = MeetingNoise(MEETING_NOISE, partial(stream, point.seed, "overlap"))
         log = MemoryLog({})
-        engine = Engine(LANES, chosen, estimator, estimator.contention, log)
+        engine = Engine(LANES, chosen, estimator, estimator.contention, log, decision_times=decision_times)
         contention = PairOverlap(self._truth, chance=chance)
         try:
             Simulation(engine, self._source(), LANES, self._tables, contention, noise).run()
