@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_models
-from clients import LOADGEN, TRITON, run_file, run_program
+from clients import LOADGEN, TRITON, run_file, run_perf_analyzer, run_program
 from test_cli_serve import Serving
 
 from headway.serve.keys import hash_of, new_key
@@ -88,3 +89,27 @@ def test_tritonclient_with_a_process(serving: Serving) -> None:
     ports = [port(serving, name) for name in ("http", "grpc", "control")]
     printed = run_program(TRITON, "triton_process.py", *ports, KEYS["web"], KEYS["hasty"], CONTROL)
     assert printed.endswith("done\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["http", "grpc", "streaming"])
+def test_perf_analyzer_at_a_rate_with_a_tenants_key(serving: Serving, way: str) -> None:
+    by = "http" if way == "http" else "grpc"
+    arguments = ["-m", "sums", "-i", by, "-u", f"127.0.0.1:{port(serving, by)}", "--input-data", "zero"]
+    arguments += [
+        "--request-rate-range",
+        "40:40:1",
+        "--request-distribution",
+        "poisson",
+        "--percentile",
+        "95",
+    ]
+    arguments += [
+        "--request-count",
+        "60",
+        "-H",
+        f"{'x-api-key' if by == 'grpc' else 'X-API-Key'}:{KEYS['shop']}",
+    ]
+    told = run_perf_analyzer(*arguments, *(["--streaming"] if way == "streaming" else []))
+    assert re.search(r"Client:\s+Request count: 60\b", told), told
+    assert re.search(r"Inference count: 6\d\b", told), told
