@@ -48,7 +48,6 @@ class Pressure:
         "_view",
         "bandwidth",
         "free",
-        "guard",
         "holding",
         "idle",
         "level",
