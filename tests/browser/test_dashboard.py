@@ -27,6 +27,8 @@ from headway.serve.frontends import serve_frontends
 from headway.serve.keys import hash_of
 from headway.serve.service import IndexEntry, ModelState
 
+expect.set_options(timeout=20_000)  # bounds a failure, not what is expected
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><b>x'

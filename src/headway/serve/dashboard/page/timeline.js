@@ -16,6 +16,7 @@ export class Timeline {
     this.spans = [];
     this.going = [];
     this.chosen = null;
+    this.pointer = null;
     const choice = byId("span");
     if (innerWidth < 600) choice.value = "2";
     this.span_s = Number(choice.value);
@@ -38,7 +39,8 @@ export class Timeline {
     for (const kind of ["pointermove", "pointerdown"]) {
       this.canvas.addEventListener(kind, (event) => this.point(event));
     }
-    this.canvas.addEventListener("pointerleave", () => (byId("tip").hidden = true));
+    this.canvas.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && this.point(null));
+    addEventListener("keydown", (event) => event.key === "Escape" && this.point(null));
     new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     requestAnimationFrame((now_ms) => this.frame(now_ms));
@@ -148,6 +150,7 @@ export class Timeline {
       if (run.start < end) this.drawGoing(pen, run, Math.max(0, x(run.start)), width);
     }
     pen.globalAlpha = 1;
+    if (this.pointer) this.point(this.pointer); // what is under it moves
   }
 
   drawGrid(pen, width, height, ink) {
@@ -210,13 +213,16 @@ export class Timeline {
   }
 
   point(event) {
+    const tip = byId("tip");
+    this.pointer = event;
+    tip.hidden = !event;
+    if (!event) return;
     const box = this.canvas.getBoundingClientRect();
     const lane = Math.floor((event.clientY - box.top) / this.rowHeight);
     const time = this.edge() - ((box.right - event.clientX) / box.width) * this.span_s;
     const slack = (2 / box.width) * this.span_s;
     const near = (span) => span.lanes.includes(lane) && span.start - slack <= time && time <= span.end + slack;
     const span = this.spans.findLast(near) ?? this.going.find((run) => run.lanes.includes(lane) && run.start <= time);
-    const tip = byId("tip");
     tip.hidden = !span;
     if (!span) return;
     put(tip, [shownTenant(span.tenant), span.model, span.end ? `${blocksOf(span)}, ${took(span)}` : goes(span)].join("\n"));
