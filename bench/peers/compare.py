@@ -14,13 +14,17 @@ of deadlines, so it has a segment for each SLA; the others' one segment is judge
     python bench/peers/compare.py --out out/peers                          # about twelve minutes
     python bench/peers/compare.py --out out/peers --rounds 6 --segment 8   # about an hour
     python bench/peers/compare.py --out out/peers --report                 # tables again, from what was kept
+
+With `--into docs/serving-results.md` the tables go between that page's marks, and the plot beside it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import datetime
+import io
 import json
 import os
 import platform
@@ -47,6 +51,7 @@ from tenants import TENANTS, Models, trace
 
 from headway.workload.draws import stream
 
+BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 _ALONE = 15
 _PATIENCE_S = 20.0
 
@@ -247,6 +252,7 @@ def main() -> None:
     parser.add_argument(
         "--most-foreign", type=float, default=0.05, help="part of all processors that others may take"
     )
+    parser.add_argument("--into", type=Path, help="a page whose tables are to be replaced")
     parser.add_argument("--report", action="store_true", help="only print results.json of --out")
     options = parser.parse_args()
     unknown = [name for name in options.systems if name not in systems()]
@@ -257,8 +263,24 @@ def main() -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(uvloop.run(measure(options))))
     found = json.loads(file.read_text())
-    print_tables(found)
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        print_tables(found)
+    print(told.getvalue())
     plot(found, options.out / "plot.svg")
+    if options.into is not None:
+        plot(found, options.into.parent / "images" / "serving.svg")
+        options.into.write_text(marked(options.into.read_text(), told.getvalue()))
+
+
+def marked(page: str, tables: str) -> str:
+    """A page with other tables between its marks; raises ValueError if it has none."""
+    before, _, rest = page.partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    if not mark:
+        raise ValueError(f"the page has no {BEGIN} before an {END}")
+    image = "![Requests in time, of those offered, over load](images/serving.svg)"
+    return f"{before}{BEGIN}\n\n{image}\n\n{tables.strip()}\n\n{END}{after}"
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ def print_tables(found: Found) -> None:
 
 def _print_level(found: Found, utilisation: float) -> None:
     slas = found["about"]["slas"]
-    print(f"\n## Utilisation {utilisation:g}\n")
+    print(f"\n### Utilisation {utilisation:g}\n")
     heads = ["system", *(f"{name} p50/p99, ms" for name in TENANTS)]
     heads += [f"in time at SLA {sla:g}, %" for sla in slas] + [f"goodput at {sla:g}" for sla in slas]
     heads += ["failed", "foreign", "probe, ms"]
@@ -161,7 +161,7 @@ def _latencies(segments: Segments, tenant: str) -> str:
 
 
 def _print_targets(found: Found, utilisations: Sequence[float]) -> None:
-    print(f"\n## Targets at SLA {TARGET_SLA:g}\n")
+    print(f"\n### Targets at SLA {TARGET_SLA:g}\n")
     print(f"The ideal pays {1e3 * charge_s(found):.2f} ms a request beside its model.\n")
     limits = sla_s(found, TARGET_SLA)
     for utilisation in utilisations:
