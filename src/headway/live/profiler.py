@@ -16,7 +16,8 @@ from headway.core.errors import HeadwayError
 from headway.live.cache import ProfileCache
 from headway.live.probes import probed_slowdowns
 from headway.live.processors import machine, runtime, staying_on
-from headway.live.rehearsal import ROUNDS, Measurement, measure
+from headway.live.rehearsal import ROUNDS, Measurement, measure, measure_batches
+from headway.models.batch_axis import batch_sizes
 from headway.models.block_work import block_work
 from headway.models.boundary_cost import boundary_cost
 from headway.models.chain import SplitModel
@@ -67,6 +68,7 @@ def take_in(
     cache: ProfileCache | None = None,
     rounds: int = ROUNDS,
     probed_beside: Sequence[int] = (),
+    most_batch: int = 1,
 ) -> Intake:
     """Split a model and measure it, or find that it was measured before.
 
@@ -88,15 +90,24 @@ def take_in(
         rounds: how often to measure at least.
         probed_beside: processors of another lane, on which probes run while blocks are replayed at the
             smallest width; none leaves probing out.
+        most_batch: how many requests shall be able to run together; powers of two up to that are measured.
 
     Raises:
-        HeadwayError: a model that cannot be read or run.
+        HeadwayError: a model that cannot be read or run, or whose requests cannot run together.
     """
     started_s = perf_counter()
-    prepared = prepare(source, dims={} if dims is None else dims, sample=sample)
+    sizes = batch_sizes(most_batch) if most_batch > 1 else ()
+    prepared = prepare(source, dims={} if dims is None else dims, sample=sample, batches=bool(sizes))
     known = name or prepared.name
     narrow = min(widths)
-    identity = (prepared.content_hash, sorted((dims or {}).items()), limits or BlockLimits(), narrow)
+    identity: tuple[object, ...] = (
+        prepared.content_hash,
+        sorted((dims or {}).items()),
+        limits or BlockLimits(),
+        narrow,
+    )
+    if sizes:
+        identity += (sizes,)
     said: tuple[str, ...] = ()
     if cache is not None:
         known_profile, reason, measured_s = cache.find(known, identity)
@@ -121,6 +132,11 @@ def take_in(
     for width, processors in sorted(widths.items()):
         if width != narrow:
             found[width] = measure(chain, whole, processors, inputs, rounds)
+    batches = {
+        width: measure_batches(chain, processors, inputs, sizes, rounds)
+        for width, processors in sorted(widths.items())
+        if sizes
+    }
     block_works = [
         block_work(works[block.first_node : block.end_node], node_s[block.first_node : block.end_node])
         for block in chain.blocks
@@ -143,6 +159,10 @@ def take_in(
                 {width: measured.blocks[block.index] for width, measured in found.items()},
                 block_works[block.index],
                 slowdowns[block.index],
+                {
+                    size: {width: times[size][block.index] for width, times in batches.items()}
+                    for size in sizes
+                },
             )
             for block in chain.blocks
         ),
@@ -233,7 +253,13 @@ def _first(
     except HeadwayError as error:
         if not prepared.optimised:
             raise
-        plain = prepare(source, dims={} if dims is None else dims, optimise=False, sample=sample)
+        plain = prepare(
+            source,
+            dims={} if dims is None else dims,
+            optimise=False,
+            sample=sample,
+            batches=bool(prepared.rows),
+        )
         note = f"the optimised graph cannot be cut, so the original is: {error}"
         return attempt(replace(plain, notes=(*plain.notes, note)))
 

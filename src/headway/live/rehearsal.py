@@ -53,10 +53,10 @@ class Rehearsals:
         """Memory that the sessions took for themselves; None where the system does not tell."""
         return self._executor.private_bytes
 
-    def run(self) -> list[float]:
-        """Seconds of each block in one run."""
-        request = Request(0, "", 0, "", 0.0, 0.0, self._blocks, 0.0)
-        return self._executor.rehearse(request, self._cores)
+    def run(self, batch: int = 1) -> list[float]:
+        """Seconds of each block in one run of so many requests together."""
+        request, *others = (Request(id, "", id, "", 0.0, 0.0, self._blocks, 0.0) for id in range(batch))
+        return self._executor.rehearse(request, self._cores, others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,28 @@ def measure(
         private_bytes=private_bytes,
         unsteady=disturbance(chains_s, wholes_s, on_processor_s if len(processors) == 1 else None),
     )
+
+
+def measure_batches(
+    chain: SplitModel, processors: Sequence[int], inputs: Inputs, sizes: Sequence[int], rounds: int
+) -> dict[int, tuple[Timing, ...]]:
+    """Seconds of each block of a chain by how many requests run together, after a run of each to warm up.
+
+    In turns and after rests, as `measure` does.
+    """
+    other = bytearray(OTHER_BYTES)
+    runs: dict[int, list[list[float]]] = {size: [] for size in sizes}
+    with Rehearsals(chain, processors, inputs) as rehearsals:
+        for size in sizes:
+            rehearsals.run(size)
+        for _ in range(rounds):
+            for size in sizes:
+                sleep(REST_S)
+                other[:] = other[::-1]
+                runs[size].append(rehearsals.run(size))
+    return {
+        size: tuple(Timing.of(column) for column in zip(*times, strict=True)) for size, times in runs.items()
+    }
 
 
 def disturbance(chains_s: Sequence[float], wholes_s: Sequence[float], on_processor_s: float | None) -> str:

@@ -80,6 +80,24 @@ def zoo_model(name: str, options: Mapping[str, int], *, weights: bool) -> ModelP
     return zoo.build(name, weights=weights, **options)
 
 
+def zoo_source(name: str, options: Mapping[str, int], most_batch: int) -> ModelProto:
+    """A zoo model with weights, its batch left open if requests shall run together.
+
+    Raises HeadwayError for an unknown model or option, and for batches of requests that are batches.
+    """
+    built = zoo_model(name, options, weights=True)
+    if most_batch == 1:
+        return built
+    if options.get("batch", 1) != 1:
+        raise HeadwayError(
+            f"zoo model {name!r}: option batch is {options['batch']}, and requests shall run together;"
+            " accepted: one of the two"
+        )
+    from headway.models.batch_axis import with_open_batch
+
+    return with_open_batch(built)
+
+
 def _may_be_of_the_zoo(name: str) -> bool:
     """Whether a name can only be one of the zoo's. Raises HeadwayError if it then is none."""
     from headway.models import zoo

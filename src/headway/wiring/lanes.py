@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from headway.config import LaneHardware, Scenario
@@ -18,7 +19,7 @@ from headway.live.overheads import measure_overheads
 from headway.live.processors import available, machine, runtime
 from headway.live.profiler import Intake, take_in
 from headway.models.profile import DeviceProfile, ModelProfile
-from headway.models.reading import zoo_model
+from headway.models.reading import zoo_source
 from headway.record.results import write_text
 from headway.wiring.overheads import measure_request_s
 
@@ -81,9 +82,16 @@ def block_class(operators: Sequence[str]) -> str:
 
 
 def measure(
-    scenario: Scenario, device: Device, models: Mapping[str, int], say: Step, *, fresh: bool
+    scenario: Scenario,
+    device: Device,
+    models: Mapping[str, int],
+    say: Step,
+    *,
+    fresh: bool,
+    most_batch: Mapping[str, int] = MappingProxyType({}),
 ) -> Measured:
-    """Take in every model; `models` gives for each the position of a tenant that runs it.
+    """Take in every model; `models` gives for each the position of a tenant that runs it, `most_batch` how
+    many of its requests may run together, if more than one.
 
     Raises HeadwayError if the lanes have more threads than this machine, or a model cannot be run.
     """
@@ -95,7 +103,7 @@ def measure(
     intakes: dict[str, Intake] = {}
     for key, position in models.items():
         say(f"splitting and measuring {key}")
-        intakes[key] = _take_in(scenario, position, key, lanes)
+        intakes[key] = _take_in(scenario, position, key, lanes, most_batch.get(key, 1))
     limits = limits_of(device) if hardware.overlap == "predicted" else None
     tables = {key: lane_table(intake.profile, device, overheads, limits) for key, intake in intakes.items()}
     return Measured(
@@ -173,7 +181,9 @@ def widths_of(lanes: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
     return {len(processors): processors for processors in joined.values()}
 
 
-def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequence[int]]) -> Intake:
+def _take_in(
+    scenario: Scenario, position: int, key: str, lanes: Sequence[Sequence[int]], most_batch: int
+) -> Intake:
     tenant = scenario.tenants[position]
     path = scenario.model_path(tenant)
     beside = lanes[1] if len(lanes) > 1 else ()
@@ -188,9 +198,16 @@ def _take_in(scenario: Scenario, position: int, key: str, lanes: Sequence[Sequen
                 dims=tenant.dims,
                 cache=ProfileCache(),
                 probed_beside=beside,
+                most_batch=most_batch,
             )
-        built = zoo_model(tenant.model, tenant.options, weights=True)
-        return take_in(built, widths_of(lanes), name=key, cache=ProfileCache(), probed_beside=beside)
+        return take_in(
+            zoo_source(tenant.model, tenant.options, most_batch),
+            widths_of(lanes),
+            name=key,
+            cache=ProfileCache(),
+            probed_beside=beside,
+            most_batch=most_batch,
+        )
     except HeadwayError as error:
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 

@@ -153,7 +153,14 @@ def prepare(
         predicted = predict(scenario, device, graphs, larger)
         tables, isolated_s, assumed = predicted.tables, predicted.isolated_s, predicted.said
     elif device.has_lanes:
-        measured = measure(scenario, device, models, say, fresh=fresh)
+        measured = measure(
+            scenario,
+            device,
+            models,
+            say,
+            fresh=fresh,
+            most_batch={key: most_batch_of(scenario, key) for key in models},
+        )
         tables, isolated_s, assumed = measured.tables, measured.isolated_s, measured.said
     else:
         shelf = shelf if shelf is not None else Shelf()

@@ -59,11 +59,12 @@ class Child:
             while True:
                 kind, *content = self._connection.recv()
                 if kind == "start":
-                    run, ticket = content
+                    run, tickets = content
                     runs = {id: known for id, known in runs.items() if known.cores[0] != run.cores[0]}
                     runs[run.id] = run
-                    if ticket is not None:
-                        self._tickets[run.request.id] = ticket
+                    for id, ticket in tickets.items():
+                        if ticket is not None:
+                            self._tickets[id] = ticket
                     executor.start(run)
                 elif kind == "stop":
                     run_id, how = content
@@ -71,6 +72,8 @@ class Child:
                         executor.stop(runs[run_id], how)
                 elif kind == "release":
                     (request,) = content
+                    for run in runs.values():
+                        _part(run, request)
                     executor.release(request)
                     self._tickets.pop(request.id, None)
                 elif kind == "free":
@@ -120,6 +123,12 @@ class Child:
     def _send(self, *message: Any) -> None:
         with self._sending:
             self._connection.send(message)
+
+
+def _part(run: Run, released: Request) -> None:
+    """A member of a batch is given up while the others go on."""
+    if len(run.requests) > 1 and any(request.id == released.id for request in run.requests):
+        run.requests = tuple([request for request in run.requests if request.id != released.id])
 
 
 def main() -> None:

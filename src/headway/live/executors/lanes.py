@@ -43,11 +43,13 @@ def safe_point(
     )
 
 
-def lone_run(id: int, request: Request, cores: Sequence[Core], now: float) -> Run:
-    """A run of all blocks of a request that no engine knows of."""
+def lone_run(
+    id: int, request: Request, cores: Sequence[Core], now: float, others: Sequence[Request] = ()
+) -> Run:
+    """A run of all blocks of a request, or of a batch with others, that no engine knows of."""
     return Run(
         id=id,
-        requests=(request,),
+        requests=(request, *others),
         blocks=range(request.blocks),
         cores=tuple(cores),
         mode=Mode.SPLIT if len(cores) > 1 else Mode.SERIAL,
@@ -58,6 +60,7 @@ def lone_run(id: int, request: Request, cores: Sequence[Core], now: float) -> Ru
         block_end_s=now,
         step_s=0.0,
         bandwidth_bytes_s=0.0,
+        batch=1 + len(others),
     )
 
 
@@ -162,8 +165,11 @@ class LaneExecutor(ABC):
         for thread in self._threads:
             thread.join(_CLOSE_WAIT_S)  # a kernel that does not heed the interruption dies with the process
 
-    def rehearse(self, request: Request, cores: Sequence[Core]) -> list[float]:
-        """Run all blocks of a request now, on this thread, and return the seconds of each.
+    def rehearse(
+        self, request: Request, cores: Sequence[Core], others: Sequence[Request] = ()
+    ) -> list[float]:
+        """Run all blocks of a request, or of a batch with others, now, on this thread; returns the seconds of
+        each.
 
         Everything that lies between two safe points of a real run is in them; handing the run to a lane is
         not. The thread is kept where the first lane's worker would be.
@@ -172,7 +178,7 @@ class LaneExecutor(ABC):
             HeadwayError: a block failed.
         """
         posted: list[Event] = []
-        run = lone_run(-1, request, cores, 0.0)
+        run = lone_run(-1, request, cores, 0.0, others)
         post, self._post = self._post, posted.append
         self._watch_blocks()
         active = self._actives[run.id] = Active(run, self._interruption())
@@ -209,7 +215,7 @@ class LaneExecutor(ABC):
 
     @abstractmethod
     def _end(self, run: Run) -> None:
-        """The request's last block has run: take its results."""
+        """The last block of its requests has run: take their results."""
 
     def _interruption(self) -> Any:
         """Made for each run, and used by `_interrupt`."""

@@ -35,7 +35,7 @@ class NullExecutor(LaneExecutor):
     """Real threads and real time, but blocks that sleep or spin.
 
     Args:
-        seconds: of each block of each model, whatever the width.
+        seconds: of each block of each model, whatever the width and the batch.
         lanes: as for LaneExecutor.
         idling: how a block spends its time.
         fails: (request id, block) for which the block raises.
@@ -74,14 +74,15 @@ class NullExecutor(LaneExecutor):
         self._begun.discard(request.id)
 
     def _begin(self, run: Run) -> Sequence[float]:
-        if run.blocks.start and run.request.id not in self._begun:
-            raise HeadwayError(f"request {run.request.id}: what its earlier blocks made is lost")
-        self._begun.add(run.request.id)
+        for request in run.requests:
+            if run.blocks.start and request.id not in self._begun:
+                raise HeadwayError(f"request {request.id}: what its earlier blocks made is lost")
+            self._begun.add(request.id)
         return self._seconds[run.request.model]
 
     def _run_block(self, job: Any, block: int, active: Active) -> None:
         until_s = perf_counter() + job[block]
-        if (active.run.request.id, block) in self._fails:
+        if any((request.id, block) in self._fails for request in active.run.requests):
             raise Broken("told to fail")
         if self._idling is Idling.SLEEP:
             interrupted = active.interruption.wait(max(0.0, until_s - perf_counter()))
@@ -99,7 +100,7 @@ class VirtualExecutor:
     """No threads: block ends are calls on a virtual clock, so that a run is the same every time.
 
     Args:
-        seconds: of each block of each model, whatever the cores.
+        seconds: of each block of each model, whatever the cores and the batch.
         clock: the driver's.
         fails: (request id, block) that fail when their time is over.
     """
@@ -160,7 +161,7 @@ class VirtualExecutor:
         if self._actives.get(run.id) is not active:
             return  # it was killed
         point = safe_point(run, block, active.began_s or 0.0, self._clock.now(), stopped=False)
-        if (run.request.id, block) in self._fails:
+        if any((request.id, block) in self._fails for request in run.requests):
             self._finish(run, Failed(run.id, f"block {block} of {run.request.model}: told to fail"))
         elif block + 1 == run.blocks.stop:
             self._finish(run, Finish(run.id, point))

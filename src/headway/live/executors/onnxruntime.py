@@ -38,9 +38,22 @@ class ReplayInputs:
         return self._inputs[request.model]
 
 
+class _Held:
+    """Buffers, and the requests whose tensors lie there, each at its place."""
+
+    __slots__ = ("buffers", "given_back", "split", "users")
+
+    def __init__(self, split: SplitModel, buffers: Buffers, users: Sequence[int]) -> None:
+        self.split = split  # of as many requests as the buffers are for
+        self.buffers = buffers
+        self.users = set(users)
+        self.given_back = False
+
+
 class _Job(NamedTuple):
     sessions: BlockSessions
-    buffers: Buffers
+    held: _Held
+    requests: tuple[Request, ...]
 
 
 class OnnxRuntimeExecutor(LaneExecutor):
@@ -76,12 +89,14 @@ class OnnxRuntimeExecutor(LaneExecutor):
         self._on_result = on_result
         self._sessions: dict[tuple[str, tuple[int, ...]], BlockSessions] = {}
         self._opening = threading.Lock()
-        self._buffers: dict[int, Buffers] = {}
+        self._held: dict[int, tuple[_Held, int]] = {}
+        self._giving_back = threading.Lock()
+        self._jobs: dict[int, _Job] = {}  # by the lane that leads the run
 
     @property
     def held(self) -> int:
         """How many requests have begun and are not over."""
-        return len(self._buffers)
+        return len(self._held)
 
     @property
     def private_bytes(self) -> int | None:
@@ -90,15 +105,15 @@ class OnnxRuntimeExecutor(LaneExecutor):
         return None if None in parts else sum(part for part in parts if part is not None)
 
     def prepare(self, model: str, cores: Sequence[Core], batch: int = 1) -> None:
-        """Open the sessions for these lanes together.
+        """Open the sessions for these lanes together, which serve batches of any size.
 
         Raises:
-            HeadwayError: an unknown model, a batch of several requests, or a model that ONNX Runtime refuses.
+            HeadwayError: an unknown model, a batch for one that was not prepared for any, or a model that
+                ONNX Runtime refuses.
         """
         if model not in self._models:
             raise HeadwayError(f"no model {model!r}; accepted: {', '.join(self._models)}")
-        if batch != 1:
-            raise HeadwayError(f"{model}: a batch of {batch} requests; accepted: 1, larger ones in the model")
+        self._models[model].of_batch(batch)
         self._sessions_for(model, cores)
 
     def admit(self, model: str, split: SplitModel) -> None:
@@ -113,12 +128,21 @@ class OnnxRuntimeExecutor(LaneExecutor):
         for sessions in closed:
             sessions.close()
         self._models.pop(model, None)
+        for lane, job in list(self._jobs.items()):  # of runs that were stopped
+            if job.requests[0].model == model:
+                self._jobs.pop(lane, None)
 
     def release(self, request: Request) -> None:
-        """A request is over: its buffers serve the next one."""
-        buffers = self._buffers.pop(request.id, None)
-        if buffers is not None:
-            self._models[request.model].release(buffers)
+        """A request is over: its buffers, once all that share them are, serve the next one."""
+        known = self._held.pop(request.id, None)
+        if known is not None:
+            held = known[0]
+            with self._giving_back:
+                held.users.discard(request.id)
+                if held.users or held.given_back:
+                    return
+                held.given_back = True
+            held.split.release(held.buffers)
 
     def close(self) -> None:
         """Interrupt what runs, end all threads, and close the sessions."""
@@ -142,25 +166,69 @@ class OnnxRuntimeExecutor(LaneExecutor):
             return self._sessions[key]
 
     def _begin(self, run: Run) -> _Job:
-        request = run.request
-        sessions = self._sessions_for(request.model, run.cores)
-        buffers = self._buffers.get(request.id)
-        if buffers is None:
-            if run.blocks.start:
-                raise HeadwayError(f"request {request.id}: what its earlier blocks made is lost")
-            buffers = self._models[request.model].bind(self._inputs(request))
-            self._buffers[request.id] = buffers
-        return _Job(sessions, buffers)
+        requests = run.requests
+        sessions = self._sessions_for(run.request.model, run.cores)
+        held = self._held_for(requests, run.blocks.start)
+        if len(requests) > 1:
+            waiting = run.requests  # a member may have been given up before it was held here
+            for request in requests:
+                if request not in waiting:
+                    self.release(request)
+        job = self._jobs[run.cores[0].index] = _Job(sessions, held, requests)
+        return job
+
+    def _held_for(self, requests: tuple[Request, ...], block: int) -> _Held:
+        """Where these requests' tensors lie together, in this order, before a block."""
+        found = [self._held.get(request.id) for request in requests]
+        first = found[0]
+        if block and first is not None:
+            if len(requests) == 1 and first[0].split.batch == 1:
+                return first[0]
+            places = [(first[0], at) for at in range(len(requests))]
+            if first[0].split.batch == len(requests) and found == places:
+                return first[0]
+        model = self._models[requests[0].model]
+        if not block:
+            for request in requests:
+                self.release(request)  # of an attempt that failed
+            if len(requests) == 1:
+                buffers = model.bind(self._inputs(requests[0]))
+            else:
+                buffers = model.bind_batch([self._inputs(request) for request in requests])
+        else:
+            parts = []
+            for request, known in zip(requests, found, strict=True):
+                if known is None:
+                    raise HeadwayError(f"request {request.id}: what its earlier blocks made is lost")
+                parts.append((known[0].buffers, known[1]))
+            buffers = model.regroup(block, [self._inputs(request) for request in requests], parts)
+            for request in requests:
+                self.release(request)
+        held = _Held(model.of_batch(len(requests)), buffers, [request.id for request in requests])
+        for at, request in enumerate(requests):
+            self._held[request.id] = (held, at)
+        return held
 
     def _run_block(self, job: _Job, block: int, active: Active) -> None:
-        job.sessions.run_block(block, job.buffers, active.interruption)
+        job.sessions.run_block(block, job.held.buffers, active.interruption)
 
     def _end(self, run: Run) -> None:
-        request = run.request
-        buffers = self._buffers.pop(request.id)
-        results = self._models[request.model].finish(buffers)
+        job = self._jobs.pop(run.cores[0].index)
+        held = job.held
+        for request in job.requests:
+            self._held.pop(request.id, None)
+        with self._giving_back:
+            held.given_back = True
+        if len(job.requests) == 1:
+            results = [held.split.finish(held.buffers)]
+        else:
+            model = self._models[run.request.model]
+            results = model.finish_batch(held.buffers, len(job.requests))
         if self._on_result is not None:
-            self._on_result(request, results)
+            waiting = run.requests
+            for request, result in zip(job.requests, results, strict=True):
+                if request in waiting:
+                    self._on_result(request, result)
 
     def _interruption(self) -> Any:
         import onnxruntime

@@ -150,21 +150,23 @@ class ProcessExecutor:
 
     def start(self, run: Run) -> None:
         """Send the run there, its inputs with it if it is the request's first."""
-        request = run.request
         with self._lock:
             if self._is_broken:
                 self._post(Failed(run.id, _BROKEN))
                 return
-            _, ticket = self._requests.get(request.id, (request, None))
-            if ticket is None and self._inputs is not None:
-                try:
-                    ticket = self._writer.write(self._inputs(request))
-                except Exception as error:
-                    self._post(Failed(run.id, f"its inputs: {type(error).__name__}: {error}"))
-                    return
-            self._requests[request.id] = (request, ticket)
+            tickets: dict[int, Ticket | None] = {}
+            for request in run.requests:
+                _, ticket = self._requests.get(request.id, (request, None))
+                if ticket is None and self._inputs is not None:
+                    try:
+                        ticket = self._writer.write(self._inputs(request))
+                    except Exception as error:
+                        self._post(Failed(run.id, f"its inputs: {type(error).__name__}: {error}"))
+                        return
+                self._requests[request.id] = (request, ticket)
+                tickets[request.id] = ticket
             self._in_flight[run.id] = (run, perf_counter())
-            self._send("start", _slim(run), ticket)
+            self._send("start", _slim(run), tickets)
 
     def stop(self, run: Run, how: How) -> None:
         """Pass it on."""
@@ -274,12 +276,12 @@ class ProcessExecutor:
         self._post(event)
 
     def _take_result(self, request_id: int, ticket: Ticket) -> None:
-        request, _ = self._requests[request_id]
+        request, _ = self._requests.get(request_id, (None, None))
         results = self._reader.read(ticket)
         copies = {name: value.copy() if hasattr(value, "copy") else value for name, value in results.items()}
         with self._lock:
             self._send("free", ticket)
-        if self._on_result is not None:
+        if self._on_result is not None and request is not None:  # one of a batch may be given up meanwhile
             self._on_result(request, copies)
 
     def _bury(self, process: subprocess.Popen[bytes]) -> None:
