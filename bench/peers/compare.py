@@ -53,7 +53,7 @@ from headway.workload.draws import stream
 
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 _ALONE = 15
-_PATIENCE_S = 20.0
+_PATIENCE_S = 5.0
 
 
 @dataclass
@@ -247,7 +247,7 @@ def main() -> None:
     parser.add_argument("--utilisations", type=numbers, default=[0.3, 0.6, 0.8, 0.95])
     parser.add_argument("--slas", type=numbers, default=[2.0, 4.0, 8.0], help="multiples of isolated latency")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--segment", type=float, default=5.0, help="seconds of arrivals")
+    parser.add_argument("--segment", type=float, default=4.0, help="seconds of arrivals")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--most-foreign", type=float, default=0.05, help="part of all processors that others may take"
