@@ -39,6 +39,7 @@ LIMIT_S = 20.0
 class Seen(NamedTuple):
     """A server after some requests, still there."""
 
+    server: Server
     running: Running
     exporter: InMemorySpanExporter
     folder: Path
@@ -88,7 +89,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             server.load()
             with front_ends_of(serving, server, lambda: None) as front:
                 running = Running(front, server.service)  # type: ignore[arg-type]
-                made = Seen(running, exporter, folder)
+                made = Seen(server, running, exporter, folder)
                 requests(made)
                 yield made
         finally:
@@ -145,6 +146,16 @@ def test_the_control_port_tells_what_was_answered(seen: Seen) -> None:
 def test_the_data_port_has_no_metrics_unless_asked_for(seen: Seen) -> None:
     assert seen.running.http("GET", "/metrics")[0] == 404
     assert seen.running.http("POST", "/metrics", b"", control=True)[0] == 405
+
+
+def test_the_data_port_has_metrics_if_asked_for(seen: Seen) -> None:
+    before = seen.server.serving
+    listen = before.listen.model_copy(update={"http_metrics": True, "grpc": None, "control": None})
+    serving = before.model_copy(update={"listen": listen})
+    with front_ends_of(serving, seen.server, lambda: None) as front:
+        status, _, body = Running(front, seen.server.service).http("GET", "/metrics")  # type: ignore[arg-type]
+    assert status == 200
+    assert "headway_requests_total" in names_of(body.decode())
 
 
 def test_nothing_that_monitoring_sees_holds_a_key(seen: Seen) -> None:
@@ -262,5 +273,5 @@ def test_top_reads_what_the_server_tells(seen: Seen) -> None:
     console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(screen(snapshot))
     text = console.export_text()
-    assert re.search(r"\ba +99 % within 10000 ms +100\.0 %", text)
+    assert re.search(r"\ba +99 % within 10 s +100\.0 %", text)
     assert re.search(r"lookup/1 +ready +C\d", text)
