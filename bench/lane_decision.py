@@ -1,8 +1,8 @@
 """How long one decision of a lane policy takes with a hundred requests waiting or more.
 
 Overload with far deadlines makes the queue that long, on two simulated lanes with four made-up models; see
-`headway evaluate blocks`. Processor time of the middle half of the decisions: the first and the last, when the
-queue is short, are not counted.
+`headway evaluate blocks`. Processor time of the middle half of the decisions: the first and the last, when
+the queue is short, are not counted.
 
     .venv/bin/python bench/lane_decision.py [--devices streams,lanes] [--policies edf:planned,headway]
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import thread_time
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,7 @@ from headway.cost.contention import MOST_LOSS
 from headway.predict.calibration import Calibration
 from headway.predict.classes import block_classes
 from headway.predict.pairs import Pairs
-from headway.predict.rivals import OURS, RIVALS, Guess, Predictor
+from headway.predict.rivals import OURS, RIVALS, Guess, Predictor, Teaching
 from headway.predict.splits import SPLITS, Fold, Splits, folds
 from headway.predict.tiers import Tier
 
@@ -88,6 +88,7 @@ def assess(
     splits: Splits,
     seed: int,
     on_fold: Callable[[str], None] = lambda words: None,
+    rivals: Mapping[str, Teaching] = RIVALS,
 ) -> Assessment:
     """Teach and ask every predictor on every split.
 
@@ -97,6 +98,7 @@ def assess(
         splits: what is left out.
         seed: of whatever draws.
         on_fold: told of each fold before it is taught.
+        rivals: the predictors, Headway's own among them.
 
     Raises:
         HeadwayError: without what training needs.
@@ -111,7 +113,7 @@ def assess(
         for fold in _folds(split, pairs, splits):
             on_fold(f"{sample}, {split}: {fold.left_out}")
             asked = pairs.at(fold.asked)
-            for name, guess in _guesses(pairs.at(fold.taught), asked, seed):
+            for name, guess in _guesses(rivals, pairs.at(fold.taught), asked, seed):
                 wrong = _errors(asked, guess)
                 covered = None if guess.upper is None else asked.together <= guess.upper
                 found.setdefault(name, []).append((wrong, covered))
@@ -127,7 +129,7 @@ def assess(
         tuple(scores),
         tuple(by_fold),
         tuple(_curve(pairs, splits, seed)),
-        tuple(_costs(pairs, seed)),
+        tuple(_costs(rivals, pairs, seed)),
     )
 
 
@@ -139,8 +141,10 @@ def _folds(split: str, pairs: Pairs, splits: Splits) -> Iterator[Fold]:
     return folds(split, models, families, batches, splits)
 
 
-def _guesses(taught: Pairs, asked: Pairs, seed: int) -> Iterator[tuple[str, Guess]]:
-    for name, teach in RIVALS.items():
+def _guesses(
+    rivals: Mapping[str, Teaching], taught: Pairs, asked: Pairs, seed: int
+) -> Iterator[tuple[str, Guess]]:
+    for name, teach in rivals.items():
         predict = teach(taught, seed)
         yield name, predict(asked)
         if name == OURS:
@@ -253,11 +257,11 @@ def _curve(pairs: Pairs, splits: Splits, seed: int) -> Iterator[Learnt]:
             yield Learnt(number, len(parts), len(wrong), float(wrong.mean()), float(covered.mean()))
 
 
-def _costs(pairs: Pairs, seed: int) -> Iterator[Cost]:
+def _costs(rivals: Mapping[str, Teaching], pairs: Pairs, seed: int) -> Iterator[Cost]:
     import numpy as np
 
     eight = pairs.at(np.arange(min(CANDIDATES, len(pairs))))
-    for name, teach in RIVALS.items():
+    for name, teach in rivals.items():
         predict = teach(pairs, seed)
         predict(eight)
         times = []
