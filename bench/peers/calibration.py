@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from noise import Probe
+from shared import Bare, alone_s, serve
 from tenants import TENANTS, Arrival, Models
 
 _ALONE_S = 2.0
@@ -24,8 +25,6 @@ class Calibration:
     @classmethod
     def measure(cls, models: Models, probe: Probe) -> Calibration:
         """Takes about half a minute."""
-        from _bare import Bare, alone_s, serve
-
         contents, inputs = dict(models.contents), dict(models.inputs)
         wide = Bare(2, contents, inputs, spinning=False)
         narrow = [Bare(1, contents, inputs, spinning=False) for _ in range(2)]

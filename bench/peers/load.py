@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from noise import CpuWatch
+from shared import undisturbed
 from systems import System
 from tenants import Arrival
 from ways import Outcome
@@ -62,7 +63,7 @@ async def play(
     lags_s: list[float] = []
     asked: set[asyncio.Task[None]] = set()
     error = ""
-    origin_s = time.perf_counter() + _LEAD_S
+    origin_s = 0.0
 
     async def send(arrival: Arrival) -> None:
         nonlocal error
@@ -95,12 +96,14 @@ async def play(
 
     watch = CpuWatch(roots)
     cpu_s = time.process_time()
-    ticking = threading.Thread(target=tick)
-    ticking.start()
-    await asyncio.to_thread(ticking.join)
-    await asyncio.sleep(0)
-    while asked:
-        await asyncio.wait(list(asked))
+    with undisturbed():
+        origin_s = time.perf_counter() + _LEAD_S
+        ticking = threading.Thread(target=tick)
+        ticking.start()
+        await asyncio.to_thread(ticking.join)
+        await asyncio.sleep(0)
+        while asked:
+            await asyncio.wait(list(asked))
     shares = watch.shares()
     return {
         "records": tuple(sorted(records, key=lambda record: record.arrival_s)),

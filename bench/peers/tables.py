@@ -7,6 +7,7 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
+from shared import ideal
 from tenants import TENANTS, Arrival, in_time
 
 ECHO_S = 0.21e-3
@@ -71,8 +72,6 @@ def ideal_shares(found: Found, segments: Segments, sla: float) -> tuple[dict[str
     One lane of all threads, preemptive every 2 ms, without overhead but for the charge, at the speed that the
     machine had by its probe.
     """
-    from _scores import ideal
-
     limits, calibration, charge = sla_s(found, sla), found["calibration"], charge_s(found)
     good, offered = dict.fromkeys(TENANTS, 0), dict.fromkeys(TENANTS, 0)
     for segment in segments:
@@ -124,7 +123,7 @@ def _print_level(found: Found, utilisation: float) -> None:
     print(f"\n### Utilisation {utilisation:g}\n")
     heads = ["system", *(f"{name} p50/p99, ms" for name in TENANTS)]
     heads += [f"in time at SLA {sla:g}, %" for sla in slas] + [f"goodput at {sla:g}" for sla in slas]
-    heads += ["failed", "foreign", "probe, ms"]
+    heads += ["failed", "foreign", "probe, ms", "worst lag, ms"]
     print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
     for system in found["labels"]:
         cells = [segments_of(found, system, utilisation, sla) for sla in slas]
@@ -140,12 +139,14 @@ def _print_level(found: Found, utilisation: float) -> None:
         failed = sum(record["outcome"] == "failed" for record in _records(list(everything)))
         foreign = max(segment["foreign"] for segment in everything)
         probe_ms = 1e3 * mean(segment["probe_s"] for segment in everything)
-        row = [system, *latencies, *parts, *goods, str(failed), f"{foreign:.2f}", f"{probe_ms:.1f}"]
+        lag_ms = 1e3 * max(segment["worst_lag_s"] for segment in everything)
+        row = [system, *latencies, *parts, *goods]
+        row += [str(failed), f"{foreign:.2f}", f"{probe_ms:.1f}", f"{lag_ms:.1f}"]
         print("| " + " | ".join(row) + " |")
     if "headway" in found["labels"]:
         ideals = [ideal_shares(found, segments_of(found, "headway", utilisation, sla), sla) for sla in slas]
         parts = ["/".join(f"{100 * part:.0f}" for part in one.values()) for one, _ in ideals]
-        row = ["ideal", *[""] * len(TENANTS), *parts, *(f"{good:.2f}" for _, good in ideals), "", "", ""]
+        row = ["ideal", *[""] * len(TENANTS), *parts, *(f"{good:.2f}" for _, good in ideals), *[""] * 4]
         print("| " + " | ".join(row) + " |")
 
 

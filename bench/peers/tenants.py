@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,6 @@ import numpy as np
 
 from headway.models import zoo
 from headway.workload.draws import stream
-
-sys.path.append(str(Path(__file__).parents[1]))  # the scripts in bench/ share modules
 
 VOCABULARY = 1000  # ids below that are in every zoo model's
 

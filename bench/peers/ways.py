@@ -84,8 +84,11 @@ class ByGrpc:
 
     def __init__(self, beside: int = 1) -> None:
         self._beside = beside
+        self._channel: Any = None
 
     async def connect(self, port: int, models: Models) -> None:
+        if self._channel is not None:
+            return
         self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port + self._beside}", options=_NO_LIMIT)
         self._call = self._channel.unary_unary(_METHOD, response_deserializer=_output_bytes)
         self._messages = {
