@@ -70,6 +70,23 @@ def test_requests_side_by_side_do_not_mix_and_buffers_are_used_again() -> None:
     assert np.allclose(results, expected[1]), "results must outlive the buffers"
 
 
+def test_large_results_are_handed_over_and_the_next_request_has_memory_of_its_own() -> None:
+    width = 70_000  # more than 256 KiB
+    chain = split(cuttable.chain_of(3, width), cuts=[1, 2], optimise=False)
+    narrow, wide = chain.open(), chain.open(threads=2)
+    results = []
+    for turn, value in enumerate((0.5, -2.0, 1.0)):
+        buffers = chain.bind({"t0": np.full((1, width), value, dtype=np.float32)})
+        made = buffers.array("t3")
+        for index in range(3):
+            (wide if (turn + index) % 2 else narrow).run_block(index, buffers)
+        result = chain.finish(buffers)["t3"]
+        assert np.shares_memory(result, made), "the result was copied"
+        results.append((np.tanh(np.tanh(np.tanh(np.float32(value)))), result))
+    for expected, result in results:
+        assert np.allclose(result, expected), "a later request wrote over it"
+
+
 def test_blocks_of_one_request_may_run_in_different_sets_of_sessions() -> None:
     prepared = prepare(cuttable.wide_products(4, 128))
     chain = split(prepared, [cut.position for cut in prepared.cuts])

@@ -136,6 +136,11 @@ class BlockSessions:
             for name in ports.request_inputs:
                 if name in buffers.inputs:
                     binding.bind_ortvalue_input(name, buffers.values[name])
+            for name in buffers.renewed:
+                if name in ports.fixed_inputs:
+                    binding.bind_ortvalue_input(name, buffers.values[name])
+                elif name in ports.fixed_outputs:
+                    binding.bind_ortvalue_output(name, buffers.values[name])
             buffers.bindings[key] = (binding, buffers.turn)
         for name in ports.open_inputs:
             binding.bind_ortvalue_input(name, buffers.values[name])

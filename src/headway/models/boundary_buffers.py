@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 _ALIGNMENT_BYTES: Final = 64
+_OWN_BYTES: Final = 256 << 10
+"""A result of so many bytes is handed over with its memory, since binding new memory for the next one costs
+less than a copy (bench/copies.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a tensor lies in the buffer, and the blocks over which it must stay there."""
+    """Where a tensor lies in the buffer, and the blocks over which it must stay there.
+
+    One that is `own` has no place in the buffer, but memory of its own in each request.
+    """
 
     name: str
     type: ValueType
@@ -27,6 +33,7 @@ class Slot:
     last_used_in: int
     offset: int
     bytes: int
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +48,17 @@ def plan_buffers(lives: Sequence[tuple[str, ValueType, int, int]]) -> BufferPlan
     """Lay out tensors, the largest first, each at the lowest place that is free for as long as it is alive.
 
     Args:
-        lives: name, type (of fixed size), the block that makes it and the last block that needs it.
+        lives: name, type (of fixed size), the block that makes it and the last block that needs it; results
+            need to stay for longer than all else. Large ones become their own.
     """
     placed: list[Slot] = []
+    own: list[Slot] = []
+    longest = max((life[3] for life in lives), default=0)
     for name, value_type, made_in, last_used_in in sorted(lives, key=lambda life: -(life[1].bytes or 0)):
         size = -(-(value_type.bytes or 0) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        if size >= _OWN_BYTES and last_used_in == longest:
+            own.append(Slot(name, value_type, made_in, last_used_in, 0, size, own=True))
+            continue
         offset = 0
         for other in sorted(placed, key=lambda slot: slot.offset):
             # A block's output may not lie where that block still reads, so lives that touch count as
@@ -56,7 +69,7 @@ def plan_buffers(lives: Sequence[tuple[str, ValueType, int, int]]) -> BufferPlan
                 break
             offset = max(offset, other.offset + other.bytes)
         placed.append(Slot(name, value_type, made_in, last_used_in, offset, size))
-    return BufferPlan(tuple(placed), max((slot.offset + slot.bytes for slot in placed), default=0))
+    return BufferPlan((*placed, *own), max((slot.offset + slot.bytes for slot in placed), default=0))
 
 
 class Buffers:
@@ -74,17 +87,26 @@ class Buffers:
         self.bindings: dict[tuple[int, int], tuple[Any, int]] = {}  # by sessions and block: binding, turn
         self._memory = _aligned(plan.total_bytes)
         self._arrays: dict[str, np.ndarray] = {}
+        self._own = tuple(slot for slot in plan.slots if slot.own)
+        self.renewed = tuple(slot.name for slot in self._own)
+        """Values that may be others in each turn, beside the inputs."""
         for slot in plan.slots:
-            size = slot.type.bytes or 0
-            flat = self._memory[slot.offset : slot.offset + size]
-            array = flat.view(numpy_dtype(slot.type.dtype)).reshape(slot.type.shape or ())
-            self._arrays[slot.name] = array
-            self.values[slot.name] = ort_value(array, slot.type)
+            if not slot.own:
+                self._place(slot, self._memory)
+
+    def _place(self, slot: Slot, memory: np.ndarray) -> None:
+        flat = memory[slot.offset : slot.offset + (slot.type.bytes or 0)]
+        array = flat.view(numpy_dtype(slot.type.dtype)).reshape(slot.type.shape or ())
+        self._arrays[slot.name] = array
+        self.values[slot.name] = ort_value(array, slot.type)
 
     def start(self, inputs: dict[str, Any], types: Mapping[str, ValueType]) -> None:
         """Begin another request; its arrays must stay as they are until its last block has run."""
         self.turn += 1
         self.inputs = inputs
+        for slot in self._own:
+            if slot.name not in self._arrays:
+                self._place(slot, _aligned(slot.bytes))
         if self.bound:
             for name, array in inputs.items():
                 self.values[name] = ort_value(array, types[name])
@@ -94,13 +116,16 @@ class Buffers:
         return self._arrays[name]
 
     def output(self, name: str) -> Any:
-        """The value of a result, as a copy that outlives the buffers.
+        """The value of a result: a copy, or its own memory, which the buffers then give up. Ask once a turn.
 
         Raises:
             HeadwayError: NumPy has no such type, and the output's size was not known beforehand.
         """
         if name in self._arrays:
-            return self._arrays[name].copy()
+            if name not in self.renewed:
+                return self._arrays[name].copy()
+            del self.values[name]
+            return self._arrays.pop(name)
         if name in self.inputs:
             return copy(self.inputs[name])
         value = self.values[name]
