@@ -199,6 +199,14 @@ def test_a_preempted_request_has_its_queue_blocks_and_serialisation(traced: Trac
     assert len(traced.rows) == 8, "rows are passed on"
 
 
+def test_what_clients_write_is_short_in_spans(traced: Traced) -> None:
+    visit = traced.begin()
+    visit.id = "x" * 10_000
+    traced.visits.answered(visit, 200, 0)
+    (span,) = traced.spans()
+    assert span.attributes["headway.request_id"] == "x" * MOST_CHARACTERS
+
+
 def test_a_client_that_traces_has_its_span_as_parent(traced: Traced) -> None:
     visit = traced.begin(traceparent=SAMPLED)
     traced.visits.answered(visit, 200, 0)

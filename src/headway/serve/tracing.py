@@ -17,13 +17,14 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from headway.core.protocols import LogRow, Sink
+from headway.serve.access_log import MOST_CHARACTERS
 from headway.serve.refusal import Cause
 from headway.serve.settings import Settings
 from headway.serve.visits import Visit
@@ -82,7 +83,8 @@ class Tracer:
         then: Sink,
     ) -> None:
         resource = Resource.create({"service.name": name})
-        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
+        limits = SpanLimits(max_span_attribute_length=MOST_CHARACTERS)
+        self._provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, span_limits=limits)
         self._provider.add_span_processor(processor)
         self._tracer = self._provider.get_tracer("headway")
         self._propagator = TraceContextTextMapPropagator()
