@@ -1,7 +1,7 @@
 """What a result's copy out of a reused buffer takes, and what binding new memory in its place would.
 
-Processor time of each, the least of five, in one thread. The server copies each result once, since the next
-request uses the same buffers (headway.models.boundary_buffers).
+Processor time of each, the least of five, in one thread. Small results are copied, since the next request
+uses the same buffers; large ones are handed over with their memory (headway.models.boundary_buffers).
 
     python bench/copies.py
 """

@@ -142,11 +142,12 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.mark.slow
-def test_inputs_reach_the_runtime_as_they_arrived_and_outputs_are_copied_once(
+def test_from_the_network_to_the_runtime_and_back_nothing_is_copied(
     server: Server, connections: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound: list[int] = []
     given: list[int] = []
+    sent: list[int] = []
     real, submit = onnxruntime.OrtValue.ortvalue_from_numpy, server.service.submit
 
     def noted(array: Any, *more: Any) -> Any:
@@ -157,7 +158,12 @@ def test_inputs_reach_the_runtime_as_they_arrived_and_outputs_are_copied_once(
 
     def noted_submit(request: Any, done: Any) -> Any:
         given.append(request.inputs["x"].ctypes.data)
-        return submit(request, done)
+
+        def noted_done(answer: Any) -> None:
+            sent.append(answer.outputs["y"].ctypes.data)
+            done(answer)
+
+        return submit(request, noted_done)
 
     with serve_frontends(server.service, http=HERE) as front:
         assert front.http_port is not None
@@ -167,7 +173,8 @@ def test_inputs_reach_the_runtime_as_they_arrived_and_outputs_are_copied_once(
             patch.setattr(onnxruntime.OrtValue, "ortvalue_from_numpy", staticmethod(noted))
             for _ in range(3):
                 call()
-        assert len(given) == 3
+        assert len(given) == len(sent) == 3
         assert set(given) <= set(bound), "an input was copied before it was bound"
-        # The body, and the result's copy out of buffers that the next request uses.
+        assert set(sent) <= set(bound), "a result was copied after it was made"
+        # The body, and the result.
         assert held_at_most(call) < 2.1
