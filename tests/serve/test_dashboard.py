@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import tiny_models
 from fake_service import FakeService
 from hypothesis import given
 from hypothesis import strategies as st
-from served_world import ServedWorld
+from served_world import NOW, ServedWorld
 
+from headway.config.serving import Serving
 from headway.core.protocols import LogRow
 from headway.serve.dashboard.routes import routes_of
 from headway.serve.dashboard.snapshot import MOST_TENANTS, Shown, state_of
@@ -24,7 +29,10 @@ from headway.serve.figures import Figures
 from headway.serve.frontends import serve_frontends
 from headway.serve.keys import hash_of
 from headway.serve.refusal import Refusal
+from headway.serve.requests import WARM_UP
+from headway.serve.service import InferenceRequest
 from headway.testing import Rows
+from headway.wiring.serving import Server
 
 
 def row(event: str, time_s: float, **fields: Any) -> LogRow:
@@ -308,3 +316,30 @@ def test_the_snapshot_is_json(port: int) -> None:
         "other",
         "anonymous",
     }
+
+
+@pytest.mark.slow
+def test_a_server_over_onnx_runtime_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))
+    tiny_models.put(tmp_path / "models", "lookup", 3, tiny_models.lookup())
+    lane = {"name": "one-lane", "lanes": {"count": 1, "threads_per_lane": 1}}
+    data = {"name": "real", "hardware": lane, "repository": {"path": "models"}, "policy": "edf"}
+    server = Server(Serving.from_mapping(data, tmp_path), lambda words: None)
+    try:
+        assert server.load() == []
+        answered = threading.Event()
+        inputs = {"ids": np.zeros(tiny_models.IDS, np.int64)}
+        request = InferenceRequest("lookup", "", inputs, (), "", None, NOW)
+        server.service.submit(request, lambda answer: answered.set())
+        assert answered.wait(30)
+        assert server.close(10.0)  # which hands on the log's last rows
+        state = state_of(shown := server.shown())
+        new, _ = shown.timeline.take(shown.now())
+    finally:
+        server.close(0.0)
+    (model,) = state["models"]
+    assert (state["name"], state["policy"], state["faults"]) == ("real", "edf", 0)
+    assert (model["name"], model["version"], model["counts"]["in_time"]) == ("lookup", "3", 1)
+    assert model["tier"] in (0, 1), "what runs by itself overlaps with nothing"
+    assert {(span.tenant, span.model) for span in new} == {(WARM_UP, "lookup/3"), ("anonymous", "lookup/3")}
+    assert all(span.end_s > span.start_s for span in new)
