@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import grpc
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
+    TraceServiceServicer,
+    add_TraceServiceServicer_to_server,
+)
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -22,7 +30,7 @@ from headway.serve.access_log import MOST_CHARACTERS, AccessLog, line_of
 from headway.serve.event_log import RetainedLog
 from headway.serve.refusal import Cause, Refusal
 from headway.serve.settings import Settings
-from headway.serve.tracing import MOST_FOLLOWED, Tracer
+from headway.serve.tracing import EXPORT_LIMIT_S, MOST_FOLLOWED, Tracer, exporting_to
 from headway.serve.visits import Visit, Visits
 from headway.testing import Rows
 from headway.wiring.request_logs import tracer_of
@@ -282,6 +290,55 @@ def test_the_end_sends_what_is_left(traced: Traced) -> None:
     traced.visits.answered(visit, 200, 0)
     traced.tracer.close()
     assert traced.names() == ["infer"]
+
+
+def test_spans_reach_a_collector() -> None:
+    """One that takes OTLP over gRPC; the tracer's end sends what is left."""
+    received = []
+
+    class Collector(TraceServiceServicer):
+        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+            received.append(request)
+            return ExportTraceServiceResponse()
+
+    server = grpc.server(ThreadPoolExecutor(1))
+    add_TraceServiceServicer_to_server(Collector(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        settings = Settings()
+        settings.change_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": "1"})
+        processor = exporting_to(f"http://127.0.0.1:{port}")
+        tracer = Tracer("shop", processor, settings, lambda: 1.0, Rows())
+        visits = Visits(tracing=tracer)
+        visit = visits.begin("http", "", "POST /", 0.0, 0, infer=True)
+        visits.trace(visit, {"traceparent": SAMPLED})
+        visits.answered(visit, 200, 0)
+        tracer.close()
+    finally:
+        server.stop(None)
+    (told,) = (spans for request in received for spans in request.resource_spans)
+    assert ("service.name", "shop") in [(a.key, a.value.string_value) for a in told.resource.attributes]
+    (span,) = (span for scope in told.scope_spans for span in scope.spans)
+    assert (span.name, span.trace_id.hex(), span.parent_span_id.hex()) == (
+        "infer",
+        SAMPLED[3:35],
+        SAMPLED[36:52],
+    )
+
+
+def test_the_end_does_not_wait_for_a_collector_that_is_not_there() -> None:
+    settings = Settings()
+    settings.change_trace({"trace_level": ["TIMESTAMPS"], "trace_rate": "1"})
+    tracer = Tracer("shop", exporting_to("http://127.0.0.1:1"), settings, lambda: 1.0, Rows())
+    visits = Visits(tracing=tracer)
+    visit = visits.begin("http", "", "POST /", 0.0, 0, infer=True)
+    visits.trace(visit, {})
+    visits.answered(visit, 200, 0)
+    ended = threading.Thread(target=tracer.close)
+    ended.start()
+    ended.join(4 * EXPORT_LIMIT_S + 10.0)
+    assert not ended.is_alive()
 
 
 def test_a_client_that_goes_is_told_as_cancelled() -> None:
