@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from headway.config.batching import Batching
 from headway.config.quantities import Duration, Rate, Size
 from headway.config.tenants import Count, Expiry, Sla, TenantName
 from headway.config.validation import Positive, Strict, mistake
@@ -63,6 +64,10 @@ class ServedModel(Strict):
         dict[str, Count],
         Field(default_factory=dict, description="Options of a zoo model, such as image_size."),
     ]
+    batching: Annotated[
+        Batching | None,
+        Field(description="Whether requests run together; the first dimension of all inputs is then open."),
+    ] = None
     labels: Annotated[
         dict[str, str],
         Field(

@@ -9,6 +9,7 @@ time by either. What is uncertain is left out: runs that take longer, and reques
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heapreplace
 from typing import Any, Final, cast
@@ -49,6 +50,7 @@ def predicted_finish_s(
     least_s: LeastSeconds,
     speed: float,
     pace: Pace = _as_believed,
+    share: Pace = _as_believed,
     without: Sequence[Request] = (),
 ) -> float:
     """When a waiting request will be done, by the earlier of two schedules; see the module.
@@ -59,6 +61,7 @@ def predicted_finish_s(
         least_s: of a request's rest, alone.
         speed: share of its full speed, in (0, 1], with which a run goes on while all lanes are busy.
         pace: of each request.
+        share: of those ahead, what each takes of its time alone if they run in batches.
         without: waiting requests that are given up and have no part in this.
     """
     now, lanes = view.now, len(view.device.cores)
@@ -81,9 +84,10 @@ def predicted_finish_s(
         at_once_s += (until_s - now) * len(run.cores) / lanes
     heapify(ends_s)
     for other in ahead:
-        left_s = view.remaining_s(other) * pace(other)
+        factor = pace(other) * share(other)
+        left_s = view.remaining_s(other) * factor
         heapreplace(ends_s, ends_s[0] + left_s / (speed if lanes > 1 else 1.0))
-        at_once_s += least_s(other) * pace(other)
+        at_once_s += least_s(other) * factor
     busy = len(view.running) + len(ahead)
     own_s = view.remaining_s(request) * pace(request)
     side_by_side_s = ends_s[0] + own_s / (speed if busy and lanes > 1 else 1.0)
@@ -152,7 +156,8 @@ class Admission:
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:
         """Learn from it, and pass it on."""
         kinds = tuple([view.device.kind_of[core.index] for core in run.cores])
-        option = view.table(run.request).option(run.mode, run.blocks.start, run.blocks.stop, kinds)
+        table = view.table(run.request).of_batch(run.batch)
+        option = table.option(run.mode, run.blocks.start, run.blocks.stop, kinds)
         believed_s = option.seconds(view.device.dram_bandwidth_bytes_s)
         if believed_s > 0.0:
             pace = self._paces.setdefault(run.request.model, _ModelPace())
@@ -180,11 +185,37 @@ class Admission:
     def _finish(self, request: Request, view: View, without: Sequence[Request]) -> float:
         """Predict, and keep the prediction if it is late."""
         finish_s = predicted_finish_s(
-            request, view, least_s=self._least_s, speed=self._speed, pace=self._pace, without=without
+            request,
+            view,
+            least_s=self._least_s,
+            speed=self._speed,
+            pace=self._pace,
+            share=_batch_share(view),
+            without=without,
         )
         if finish_s > request.deadline_s:
             self.finish_s[request.id] = finish_s
         return finish_s
+
+
+def _batch_share(view: View) -> Pace:
+    """What a request takes of its time alone if as many run together as wait and may."""
+    waiting = Counter(request.model for request in view.ready if request.most_batch > 1)
+    known: dict[tuple[str, int], float] = {}
+
+    def share(request: Request) -> float:
+        if request.most_batch == 1:
+            return 1.0
+        table = view.table(request)
+        size = min(request.most_batch, table.most_batch, max(1, waiting[request.model]))
+        found = known.get((request.model, size))
+        if found is None:
+            alone_s = table.remaining_s[0]
+            found = min(1.0, table.of_batch(size).remaining_s[0] / (size * alone_s)) if alone_s else 1.0
+            known[request.model, size] = found
+        return found
+
+    return share
 
 
 class _ModelPace:

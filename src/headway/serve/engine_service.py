@@ -15,6 +15,7 @@ from headway.core.request import Request
 from headway.live.service import LiveService, Timers
 from headway.serve.admission import Admission
 from headway.serve.answers import Answered, Inference, answer_to, broken, stopping
+from headway.serve.joint import Joint, rows_of
 from headway.serve.lifecycle import Models
 from headway.serve.loaded import PLATFORM, Loaded
 from headway.serve.refusal import Cause, Refusal
@@ -82,7 +83,30 @@ class EngineService:
     # --- inference ---------------------------------------------------------------------------------
 
     def submit(self, request: InferenceRequest, done: Done) -> Ticket:
-        """Begin an inference. Raises Refusal if it is refused at once; `done` is not called then."""
+        """Begin an inference. Raises Refusal if it is refused at once; `done` is not called then.
+
+        One that brings several rows for a model that batches is an inference for each of them.
+        """
+        if any(array.ndim and array.shape[0] != 1 for array in request.inputs.values()):
+            loaded = self._batching(request)
+            if loaded is not None:
+                rows = rows_of(request.inputs, loaded.most_batch, loaded.name)
+                joint = Joint(rows, loaded.split.outputs, done)
+                joint.submit(request, self._submit)
+                return joint
+        return self._submit(request, done)
+
+    def _batching(self, request: InferenceRequest) -> Loaded | None:
+        """The model of a request if it batches, and its tenant may use it."""
+        try:
+            if not self.tenants.of(request.key).settings.may_use(request.model):
+                return None
+            loaded = self.models.find(request.model, request.version)
+        except Refusal:
+            return None  # the first of its rows is refused for that
+        return None if loaded.batching is None else loaded
+
+    def _submit(self, request: InferenceRequest, done: Done) -> Ticket:
         began_s = perf_counter()
         door = self.tenants.of(request.key)
         settings = door.settings
@@ -255,7 +279,8 @@ class EngineService:
             PLATFORM,
             loaded.inputs,
             loaded.outputs,
-            labels=loaded.labels,
+            0 if loaded.batching is None else loaded.batching.max_size,
+            loaded.labels,
         )
 
     def statistics(self, model: str = "", version: str = "") -> Sequence[ModelStatistics]:

@@ -51,18 +51,27 @@ def take_in_here(
     processors of another lane, for probes.
     """
     from headway.live.profiler import take_in
-    from headway.models.reading import zoo_model
+    from headway.models.reading import zoo_source
 
     cache = KeptProfiles() if again else ProfileCache()
+    most = 1 if source.batching is None else source.batching.max_size
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # profiles that are measured again: the server's log is no place
             if source.path is None:
-                built = zoo_model(source.zoo, source.options, weights=True)
-                return take_in(built, widths, name=key, cache=cache, probed_beside=beside)
+                built = zoo_source(source.zoo, source.options, most)
+                return take_in(built, widths, name=key, cache=cache, probed_beside=beside, most_batch=most)
             dims = dict(source.dims)
-            return take_in(source.path, widths, name=key, dims=dims, cache=cache, probed_beside=beside)
+            return take_in(
+                source.path,
+                widths,
+                name=key,
+                dims=dims,
+                cache=cache,
+                probed_beside=beside,
+                most_batch=most,
+            )
     except HeadwayError as error:
         return str(error)
     except Exception as error:

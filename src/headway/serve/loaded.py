@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from headway.config.batching import Batching
 from headway.core.errors import HeadwayError
 from headway.models.boundary_buffers import checked_inputs
 from headway.models.value_types import ValueKind, ValueType
@@ -35,9 +36,11 @@ _DATATYPES: Final = {
 class Loaded:
     """One version of a model, loaded once; loading it again makes another one.
 
-    `key` is the engine's name for it. `profiled_s` is when it was profiled (seconds since the epoch),
-    `unsteady` says by what it showed that the machine was busy then. `users` counts requests under way; once
-    it is `retired` no further ones begin, and `unused` is set when the last one has ended.
+    `key` is the engine's name for it. With `batching` the first dimension of its tensors is the batch: open
+    to clients, and 1 for the engine, which puts requests together. `profiled_s` is when it was profiled
+    (seconds since the epoch), `unsteady` says by what it showed that the machine was busy then. `users`
+    counts requests under way; once it is `retired` no further ones begin, and `unused` is set when the last
+    one has ended.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Loaded:
     labels: Mapping[str, tuple[str, ...]]
     profiled_s: float = 0.0
     unsteady: str = ""
+    batching: Batching | None = None
     users: int = 0
     retired: bool = False
     unused: threading.Event = field(default_factory=threading.Event)
@@ -64,15 +68,19 @@ class Loaded:
         intake: Intake,
         isolated_s: float,
         labels: Mapping[str, tuple[str, ...]],
+        batching: Batching | None = None,
     ) -> Loaded:
         """A model that was taken in.
 
-        Raises HeadwayError for inputs or outputs that the protocol has no word for, and labels of none of its
-        outputs.
+        Raises HeadwayError for inputs or outputs that the protocol has no word for, labels of none of its
+        outputs, and batches whose outputs do not have one row for each request.
         """
         split = intake.split
         inputs = tuple(_spec("input", each, type) for each, type in split.inputs.items())
         outputs = tuple(_spec("output", each, split.types[each]) for each in split.outputs)
+        if batching is not None:
+            _require_rows(split)
+            inputs, outputs = _opened(inputs), _opened(outputs)
         for output in labels:
             if output not in split.outputs:
                 raise HeadwayError(f"labels: no output {output!r}; accepted: {', '.join(split.outputs)}")
@@ -88,7 +96,13 @@ class Loaded:
             labels,
             intake.measured_s,
             intake.profile.unsteady,
+            batching,
         )
+
+    @property
+    def most_batch(self) -> int:
+        """How many requests may run together, and rows a client may bring."""
+        return 1 if self.batching is None else self.batching.max_size
 
     def checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """A request's inputs as the runtime takes them, copied only where they do not lie as it needs them.
@@ -125,6 +139,19 @@ class Loaded:
         return {
             name: _as_bytes(made[name]) if _is_text(self.split.types[name]) else made[name] for name in wanted
         }
+
+
+def _require_rows(split: SplitModel) -> None:
+    for name in split.outputs:
+        found = split.rows.get(name, 0)
+        if found != 1:
+            raise HeadwayError(
+                f"output {name!r} has {found} rows for each request; accepted for batches: one, in front"
+            )
+
+
+def _opened(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    return tuple(replace(spec, shape=(-1, *spec.shape[1:])) for spec in specs)
 
 
 def _spec(sort: str, name: str, type: ValueType) -> TensorSpec:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from headway.config.batching import Batching
 from headway.core.errors import HeadwayError
 from headway.serve.repository_config import RepositoryConfig, read_config, with_changes
 
@@ -40,6 +41,7 @@ class ModelSource:
     dims: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    batching: Batching | None = None
 
     @property
     def shown(self) -> str:
@@ -131,7 +133,9 @@ class Repository:
         for output, file in config.labels.items():
             at = self._confined(self._root / name / file, f"{name}/{file}")
             labels[output] = read_labels(at, f"{name}/{file}")
-        return ModelSource(name, str(version), path, dims=config.dims, labels=labels)
+        return ModelSource(
+            name, str(version), path, dims=config.dims, labels=labels, batching=config.batching
+        )
 
     def _confined(self, path: Path, shown: str) -> Path:
         """The path with all links followed. Raises HeadwayError if it leads out of the repository."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from headway.config.batching import Batching
 from headway.config.yaml_file import parse_yaml
 from headway.core.errors import HeadwayError
 from headway.serve.text_proto import parse_text_proto
@@ -14,18 +15,20 @@ from headway.serve.versions import LATEST, VersionPolicy, version_policy
 
 MODEL_FILE: Final = "model.onnx"
 _PLATFORMS: Final = ("onnxruntime_onnx", "onnxruntime", "")
-_YAML_KEYS: Final = ("dims", "labels", "version_policy")
+_YAML_KEYS: Final = ("batching", "dims", "labels", "version_policy")
 _MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryConfig:
-    """A model's version policy, the name of its file, fixed sizes of symbolic dimensions, files of labels."""
+    """A model's version policy, the name of its file, fixed sizes of symbolic dimensions, files of labels,
+    and whether requests run together."""
 
     policy: VersionPolicy = LATEST
     file: str = MODEL_FILE
     dims: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    batching: Batching | None = None
 
 
 def read_config(path: Path, where: str, name: str) -> RepositoryConfig:
@@ -69,7 +72,32 @@ def with_changes(config: RepositoryConfig, data: Any, where: str, name: str) -> 
         label_file = output.get("label_filename", "")
         if label_file:
             labels[str(output.get("name", ""))] = str(label_file)
+    if "dynamic_batching" in data:
+        config = replace(config, batching=_dynamic_batching(data, where))
     return replace(config, file=file, labels=labels)
+
+
+def _dynamic_batching(data: Mapping[str, Any], where: str) -> Batching | None:
+    """Triton's dynamic batching; preferred sizes are not regarded, since what a batch takes is known."""
+    asked, most = data["dynamic_batching"], data.get("max_batch_size", 0)
+    if not isinstance(asked, Mapping):
+        raise HeadwayError(f"{where}: dynamic_batching: found {asked!r}; accepted: a message")
+    delay_us = asked.get("max_queue_delay_microseconds", 0)
+    return _batching({"max_size": most, "delay": f"{delay_us} us"}, f"{where}: max_batch_size")
+
+
+def _batching(data: Any, where: str) -> Batching | None:
+    """None for batches of one. Raises HeadwayError for what is none."""
+    from pydantic import ValidationError
+
+    if isinstance(data, Mapping) and data.get("max_size") == 1:
+        return None
+    try:
+        return Batching.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise HeadwayError(f"{where}: {place}: {first['msg']}") from None
 
 
 def _of_yaml(data: Any, where: str) -> RepositoryConfig:
@@ -86,4 +114,5 @@ def _of_yaml(data: Any, where: str) -> RepositoryConfig:
     policy = LATEST
     if "version_policy" in data:
         policy = version_policy(data["version_policy"], f"{where}: version_policy")
-    return RepositoryConfig(policy, dims=dict(dims), labels=dict(labels))
+    batching = _batching(data["batching"], f"{where}: batching") if "batching" in data else None
+    return RepositoryConfig(policy, dims=dict(dims), labels=dict(labels), batching=batching)

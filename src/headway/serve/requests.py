@@ -51,6 +51,8 @@ def asked_request(
         tenant.weight,
         tenant.strict and bool(bounds_s),
         None if expires_s is None else arrival_s + expires_s,
+        loaded.most_batch,
+        0.0 if loaded.batching is None else loaded.batching.delay,
     )
 
 

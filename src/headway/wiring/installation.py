@@ -67,7 +67,9 @@ class Installation:
         key = self._key(source, intake)
         profile = replace(intake.profile, model=key)  # what blocks press on is told by the engine's name
         table = lane_table(profile, self._device, self._overheads, self._limits)
-        loaded = Loaded.of(source.name, source.version, key, intake, table.isolated_s, source.labels)
+        loaded = Loaded.of(
+            source.name, source.version, key, intake, table.isolated_s, source.labels, source.batching
+        )
         self._in_use.add(key)
         self.tables[key] = table
         try:
@@ -113,7 +115,10 @@ class Installation:
         """The engine's name: the same for the same blocks and times, since policies keep notes by it, but of
         two that are loaded at one time."""
         profile = intake.profile
-        blocks = [(block.content_hash, sorted(block.seconds.items())) for block in profile.blocks]
+        blocks: list[tuple[object, ...]] = [
+            (block.content_hash, sorted(block.seconds.items()), *block.batch_seconds.items())
+            for block in profile.blocks
+        ]
         digest = sha256(repr((profile.content_hash, blocks)).encode()).hexdigest()[:12]
         plain = f"{source.name}/{source.version}@{digest}"
         return next(key for n in count() if (key := f"{plain}+{n}" if n else plain) not in self._in_use)

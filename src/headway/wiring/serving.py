@@ -270,6 +270,7 @@ def _source_of(serving: Serving, position: int) -> ModelSource:
         dims=model.dims,
         options=model.options,
         labels=labels,
+        batching=model.batching,
     )
 
 
