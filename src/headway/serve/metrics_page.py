@@ -91,7 +91,9 @@ class MetricsPage:
             "headway_unanswered_requests", "Requests of a tenant without an answer.", labels=("tenant",)
         )
         unanswered_bytes = GaugeMetricFamily(
-            "headway_unanswered_bytes", "Bytes of these requests' bodies.", labels=("tenant",)
+            "headway_unanswered_bytes",
+            "Bytes of the bodies of a tenant's requests without an answer.",
+            labels=("tenant",),
         )
         for door in self._telemetry.service.tenants.doors:
             unanswered.add_metric((door.settings.name,), door.requests)
@@ -179,9 +181,11 @@ def _of_requests(pairs: Mapping[tuple[str, str], Series]) -> Iterator[Metric]:
     promised = CounterMetricFamily(
         "headway_sla_requests", "The same of those that had a deadline.", labels=labels
     )
-    total_s = HistogramMetricFamily("headway_request_seconds", "From arrival to result.", labels=_PAIR)
-    queue_s = HistogramMetricFamily("headway_queue_seconds", "Of this, without a lane.", labels=_PAIR)
-    compute_s = HistogramMetricFamily("headway_compute_seconds", "Of this, on lanes.", labels=_PAIR)
+    total_s = HistogramMetricFamily(
+        "headway_request_seconds", "From arrival to result, of requests with a result.", labels=_PAIR
+    )
+    queue_s = HistogramMetricFamily("headway_queue_seconds", "The part of it without a lane.", labels=_PAIR)
+    compute_s = HistogramMetricFamily("headway_compute_seconds", "The part of it with a lane.", labels=_PAIR)
     ratio = HistogramMetricFamily(
         "headway_run_ratio", "What runs took through what was predicted.", labels=_PAIR
     )

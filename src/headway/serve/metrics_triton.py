@@ -35,11 +35,15 @@ _SUMS: Final[tuple[tuple[str, str, Callable[[ModelStatistics], float]], ...]] = 
     ("nv_inference_request_success", "Requests with a result.", lambda each: each.success.count),
     ("nv_inference_count", "Inferences.", lambda each: each.inference_count),
     ("nv_inference_exec_count", "Executions.", lambda each: each.execution_count),
-    ("nv_inference_request_duration_us", "Requests with a result.", lambda each: each.success.ns / 1e3),
-    ("nv_inference_queue_duration_us", "Waiting.", lambda each: each.queue.ns / 1e3),
-    ("nv_inference_compute_input_duration_us", "Inputs.", lambda each: each.compute_input.ns / 1e3),
-    ("nv_inference_compute_infer_duration_us", "Computing.", lambda each: each.compute_infer.ns / 1e3),
-    ("nv_inference_compute_output_duration_us", "Outputs.", lambda each: each.compute_output.ns / 1e3),
+    ("nv_inference_request_duration_us", "Arrival to result.", lambda each: each.success.ns / 1e3),
+    ("nv_inference_queue_duration_us", "Time without a lane.", lambda each: each.queue.ns / 1e3),
+    (
+        "nv_inference_compute_input_duration_us",
+        "Checking requests.",
+        lambda each: each.compute_input.ns / 1e3,
+    ),
+    ("nv_inference_compute_infer_duration_us", "Time with a lane.", lambda each: each.compute_infer.ns / 1e3),
+    ("nv_inference_compute_output_duration_us", "Making outputs.", lambda each: each.compute_output.ns / 1e3),
 )
 
 
