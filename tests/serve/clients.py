@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -86,6 +87,17 @@ def run_perf_analyzer(*arguments: str) -> str:
     (cuda,) = folder.glob("lib/*/site-packages/nvidia/cuda_runtime/lib")
     libraries = os.pathsep.join([str(cuda), os.environ.get("LD_LIBRARY_PATH", "")])
     return _run([folder / "bin" / "perf_analyzer", *arguments], {"LD_LIBRARY_PATH": libraries})
+
+
+def perf_analyzer_counts(told: str) -> tuple[int, int]:
+    """Requests that perf_analyzer counted, and inferences by the server's statistics.
+
+    They may differ by a request: it reads the statistics while the first or the last of a window is under way.
+    """
+    found = [re.search(rf"{name} count: (\d+)", told) for name in ("Request", "Inference")]
+    assert all(found), told
+    client, server = (int(match[1]) for match in found if match)
+    return client, server
 
 
 def _run(command: list[Path | str], variables: dict[str, str]) -> str:
