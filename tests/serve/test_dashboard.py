@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -316,6 +318,28 @@ def test_the_snapshot_is_json(port: int) -> None:
         "other",
         "anonymous",
     }
+
+
+def test_as_many_pages_as_may_be_open_and_those_that_close_make_room() -> None:
+    snapshots = Snapshots(shown_of(ServedWorld(TENANTS)), every_s=0.05)
+    with serve_frontends(
+        FakeService(), control=("localhost", 0), control_routes=routes_of(snapshots)
+    ) as front:
+        assert front.control_port is not None
+        sockets = [socket.create_connection(("localhost", front.control_port)) for _ in range(MOST_VIEWERS)]
+        for each in sockets:
+            each.sendall(b"GET /ui/events HTTP/1.1\r\nHost: x\r\n\r\n")
+            each.settimeout(20)
+            assert each.recv(12) == b"HTTP/1.1 200"
+        status, _, body = get(front.control_port, "/ui/events")
+        assert status == 503
+        assert "32 pages are open" in json.loads(body)["error"]
+        for each in sockets:
+            each.close()
+        until_s = time.monotonic() + 20
+        while snapshots.viewers and time.monotonic() < until_s:
+            time.sleep(0.02)
+        assert snapshots.viewers == 0
 
 
 @pytest.mark.slow

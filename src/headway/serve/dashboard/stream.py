@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -44,14 +45,15 @@ def encoded(number: int, state: dict[str, Any], spans: list[Span], *, whole: boo
 class Snapshots:
     """Makes moments of what is shown; one at a time, on a thread, so that requests do not wait for it.
 
-    `made` counts them.
+    `made` counts them, `viewers` those who look.
     """
 
     def __init__(self, shown: Shown, every_s: float = EVERY_S) -> None:
         self._shown, self.every_s = shown, every_s
         self._latest: Moment | None = None
         self._making = asyncio.Lock()
-        self._viewers = 0
+        self._at_work = threading.Lock()  # a viewer that goes leaves its thread to end alone
+        self.viewers = 0
         self.made = 0
 
     async def latest(self) -> Moment:
@@ -69,7 +71,7 @@ class Snapshots:
 
     def require_room(self) -> None:
         """Raise Refusal (UNAVAILABLE) if too many look already."""
-        if self._viewers >= MOST_VIEWERS:
+        if self.viewers >= MOST_VIEWERS:
             raise Refusal(
                 Cause.UNAVAILABLE, f"{MOST_VIEWERS} pages are open, which is the limit", retry_after_s=5.0
             )
@@ -79,7 +81,7 @@ class Snapshots:
 
         One who reads too slowly misses some and then gets a whole one.
         """
-        self._viewers += 1
+        self.viewers += 1
         number = None
         try:
             yield b"retry: %d\n\n" % RETRY_MS
@@ -92,13 +94,14 @@ class Snapshots:
                     yield b"data: " + body + b"\n\n"
                 await asyncio.sleep(max(0.01, moment.made_s + self.every_s - time.monotonic()))
         finally:
-            self._viewers -= 1
+            self.viewers -= 1
 
     def _make(self) -> Moment:
         shown = self._shown
-        new, lost = shown.timeline.take(shown.now())
-        made_s = time.monotonic()
-        self.made += 1
-        state = {**state_of(shown), "lost": lost}
-        following = encoded(self.made, state, new, whole=False)
-        return Moment(self.made, made_s, following, state, shown.timeline.spans())
+        with self._at_work:
+            new, lost = shown.timeline.take(shown.now())
+            made_s = time.monotonic()
+            self.made += 1
+            state = {**state_of(shown), "lost": lost}
+            following = encoded(self.made, state, new, whole=False)
+            return Moment(self.made, made_s, following, state, shown.timeline.spans())
