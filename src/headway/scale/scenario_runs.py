@@ -40,7 +40,7 @@ def _run(prepared: wiring.Prepared, bounding: wiring.Bounding, policy: str) -> R
     log = wiring.simulate(prepared, policy, on_reply=on_reply, decision_times=times)
     wall_s = perf_counter() - began_s
     bound = bounding.of(log)
-    summary = replace(summarise(log), sla_bound=bound.sla_satisfaction)
+    summary = replace(summarise(log), sla_bound=bounding.share(log))
     if not summary.total.requests:
         raise HeadwayError(
             "no request counts: none arrived after the warm-up; accepted: a shorter warmup, or more requests"

@@ -36,7 +36,10 @@ class Bounding:
         return self._known[key]
 
     def share(self, log: LogTable) -> float | None:
-        """The same as SLA satisfaction; None if no request counts."""
+        """The same as SLA satisfaction; None if no request counts, and where requests may run together: the
+        bound is of runs of one each."""
+        if any(tenant.batching is not None for tenant in self._prepared.scenario.tenants):
+            return None
         return self.of(log).sla_satisfaction
 
     def _clairvoyant(self, fixed_bands: bool) -> Clairvoyant:
