@@ -92,7 +92,7 @@ def run_perf_analyzer(*arguments: str) -> str:
 def perf_analyzer_counts(told: str) -> tuple[int, int]:
     """Requests that perf_analyzer counted, and inferences by the server's statistics.
 
-    They may differ by a request: it reads the statistics while the first or the last of a window is under way.
+    They may differ by a request: it reads the statistics while one is under way.
     """
     found = [re.search(rf"{name} count: (\d+)", told) for name in ("Request", "Inference")]
     assert all(found), told
