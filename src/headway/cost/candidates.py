@@ -13,6 +13,7 @@ from headway.cost.mapping import Costs, Overlap, evaluate
 from headway.cost.nest import AT, Batch, Nest, input_map, joined, spreads, touched
 from headway.cost.orders import all_orders, allocated, block_orders, loop_factors, without
 from headway.cost.subarray import columns_of, folded, full, is_product, least_cycles, ordered_parts
+from headway.cost.symmetry import is_symmetric
 
 _FACTOR_LIMITS = (4, 6)  # orders of few large loops, and of more small ones
 _MANY_FACTORS = 7  # where those leave the array waiting or data to be read again; all 5040 orders
@@ -23,8 +24,9 @@ _PARTS_WITH_LEAST = 4  # those of them that move least, tried with all orders
 _NO_LIMIT = 1 << 40  # of input rows and columns
 _SURELY = 1 - 1e-9  # what is faster by less than rounding is not
 
-Orders = Callable[[tuple[int, ...]], list[tuple[Longs, Floats]]]
-"""Orders to try for temporal sizes by dimension: dims and sizes of the loops [order, position]."""
+Orders = Callable[[tuple[int, ...], bool], list[tuple[Longs, Floats]]]
+"""Orders to try for temporal sizes by dimension, and for rows and columns that are alike: dims and sizes of
+the loops [order, position]."""
 
 
 def candidates(
@@ -130,7 +132,13 @@ def _batch(
         touched(extent[:, AT[out]], extent[:, AT[tap]], steps[:, axis], steps[:, 2 + axis])
         for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX")))
     ]
-    groups = [orders_of(tuple(each)) for each in temporal.tolist()]
+    alike = is_symmetric(nest, hierarchy)
+    groups = [
+        orders_of(
+            tuple(each), alike and each[AT["OY"]] == each[AT["OX"]] and each[AT["FY"]] == each[AT["FX"]]
+        )
+        for each in temporal.tolist()
+    ]
     counts = [sum(len(order) for order, _ in group) for group in groups]
     loops, lengths = joined([pair for group in groups for pair in group])
 
@@ -151,23 +159,23 @@ def _batch(
     )
 
 
-def _all_orders(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
+def _all_orders(temporal: tuple[int, ...], symmetric: bool) -> list[tuple[Longs, Floats]]:
     loops = dict.fromkeys(loop_factors(temporal, limit) for limit in _FACTOR_LIMITS)
-    return [all_orders(temporal, len(each)) for each in loops]
+    return [all_orders(temporal, len(each), symmetric) for each in loops]
 
 
-def _most_orders(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
-    return [all_orders(temporal, _MANY_FACTORS)]
+def _most_orders(temporal: tuple[int, ...], symmetric: bool) -> list[tuple[Longs, Floats]]:
+    return [all_orders(temporal, _MANY_FACTORS, symmetric)]
 
 
-def _few_orders(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
+def _few_orders(temporal: tuple[int, ...], _: bool) -> list[tuple[Longs, Floats]]:
     sizes = np.array(temporal, dtype=np.int64)
     orders = without(block_orders(temporal[AT["G"]] > 1), sizes > 1)
     return [(orders, sizes[orders].astype(np.float64))]
 
 
-def _one_order(temporal: tuple[int, ...]) -> list[tuple[Longs, Floats]]:
-    (order, sizes), *_ = _few_orders(temporal)
+def _one_order(temporal: tuple[int, ...], symmetric: bool) -> list[tuple[Longs, Floats]]:
+    (order, sizes), *_ = _few_orders(temporal, symmetric)
     return [(order[:1], sizes[:1])]
 
 

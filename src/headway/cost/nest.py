@@ -206,8 +206,11 @@ def joined(orders: Sequence[tuple[Longs, Floats]]) -> tuple[Longs, Floats]:
 
 
 def _widened(values: Any, width: int, fill: int) -> Any:
-    missing = width - values.shape[1]
-    return np.pad(values, ((0, 0), (0, missing)), constant_values=fill)
+    if values.shape[1] == width:
+        return values
+    widened = np.full((len(values), width), fill, dtype=values.dtype)
+    widened[:, : values.shape[1]] = values
+    return widened
 
 
 @lru_cache(maxsize=1024)

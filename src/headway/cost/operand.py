@@ -23,18 +23,20 @@ class OperandData:
         self.copied = copied  # whether numbers are rounded as the peer does
         self.batch = batch
         self.levels = levels
-        self.data: list[Floats] = []  # elements in one instance, latency's count (whole units)
-        self.exact: list[Floats] = []  # the same with fractional units, for words
+        self.exact: list[Floats] = []  # elements in one instance, with the average of unrolled units
         self.cycles: list[Floats] = []
-        self.top_relevant: list[Floats] = []  # these two for the peer's windows only
-        self.top_irrelevant: list[Floats] = []
         self.partial: list[Bools] = []  # whether sums are still incomplete there
-        self.boost: list[Floats] = []  # instances fed with different data by one instance of the level above
-        self.exact_boost: list[Floats] = []
+        self.exact_boost: list[Floats] = []  # instances fed with different data by one of the level above
         self.units: list[Floats] = []  # instances in use
         self.exact_unique: list[Floats] = []
-        self.unique: list[Floats] = []
         self.above: list[Floats] = []  # irrelevant temporal iterations above
+        # By the peer's rules only: whole units, the loops that its windows go by, and what can be written
+        # while it is used.
+        self.data: list[Floats] = []
+        self.boost: list[Floats] = []
+        self.unique: list[Floats] = []
+        self.top_relevant: list[Floats] = []
+        self.top_irrelevant: list[Floats] = []
         self.double: list[Bools] = []
         self.value_bits = batch.bits[:, "WIO".index(name)]
         self.partial_bits = self.value_bits
@@ -86,28 +88,37 @@ class OperandData:
             )
             below.append((pair[0], pair[1]))
         ir = [AT[dim] for dim in IRRELEVANT[name]]
-        spatial = [
-            [elements(name, spread, batch) for spread in (whole, exact)]  # elements side by side below
-            for whole, exact in below
-        ]
+        units = np.prod(below[-1][1], axis=1)
+        in_all_units = _unrounded(name, below[-1][1], batch, copied)
         for index, cut in enumerate(cuts):
             temporal = extent[rows, cut]
-            whole, exact = below[index]
-            self.data.append(elements(name, temporal * whole, batch))
+            exact = below[index][1]
             self.exact.append(elements(name, temporal * exact, batch, copied))
-            self.unique.append(spatial[-1][0] / spatial[index][0])
-            self.exact_unique.append(_ratio(name, below[-1][1], exact, batch, copied))
-            units = np.prod(below[-1][1], axis=1) / np.prod(exact, axis=1)
-            self.units.append(np.rint(units) if copied else units)
+            self.exact_unique.append(in_all_units / _unrounded(name, exact, batch, copied))
+            instances = units / np.prod(exact, axis=1)
+            self.units.append(np.rint(instances) if copied else instances)
             if name == "O":  # sums between a level and the next are added up on the way
                 higher = np.prod(below[-1][1][:, ir] / below[index + 1][1][:, ir], axis=1)
                 self.partial.append(np.asarray(self.above[index] * higher > 1))
             else:
                 self.partial.append(np.zeros(len(batch), dtype=bool))
         for index in range(len(cuts) - 1):
-            self.boost.append(np.rint(self.unique[index] / self.unique[index + 1]))
             boost = self.exact_unique[index] / self.exact_unique[index + 1]
             self.exact_boost.append(np.rint(boost) if copied else boost)
+        if copied:
+            self._round_to_whole_units([whole for whole, _ in below], cuts, extent, rows)
+
+    def _round_to_whole_units(
+        self, below: list[Floats], cuts: list[Longs], extent: Floats, rows: Longs
+    ) -> None:
+        """The peer's count for latency: data per instance, and instances that get different data."""
+        name, batch = self.name, self.batch
+        different = elements(name, below[-1], batch)
+        for index, cut in enumerate(cuts):
+            self.data.append(elements(name, extent[rows, cut] * below[index], batch))
+            self.unique.append(different / elements(name, below[index], batch))
+        for index in range(len(cuts) - 1):
+            self.boost.append(np.rint(self.unique[index] / self.unique[index + 1]))
 
     def width(self, index: int) -> Floats:
         """Bits of an element as it lies at that index."""
@@ -197,10 +208,6 @@ def _relevant(name: str) -> tuple[str, ...]:
     # the filter's, so a loop over them neither fixes nor multiplies its data.
     windows = {"W": ("FY", "FX"), "I": (), "O": ("OY", "OX")}
     return (*_UNRELATED_RELEVANT[name], *windows[name])
-
-
-def _ratio(name: str, all_units: Floats, below: Floats, batch: Batch, copied: bool) -> Floats:
-    return _unrounded(name, all_units, batch, copied) / _unrounded(name, below, batch, copied)
 
 
 def _products(sizes: Floats) -> Floats:

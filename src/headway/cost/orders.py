@@ -5,6 +5,7 @@ Source: loop-order-based memory allocation (Symons et al., AICAS 2021), all orde
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -18,6 +19,8 @@ from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, among, extents, touched
 
 MOST_ORDERS = 5040
+MIRRORED = np.array([AT[name] for name in ("B", "G", "K", "C", "OX", "OY", "FX", "FY")])
+"""[dim]: the loop that takes the place of each if rows and columns are swapped."""
 _MOST_CHOICES = 300_000  # combinations of cuts looked at together, to bound memory
 
 
@@ -70,15 +73,31 @@ def _arrangements(repeats: tuple[int, ...]) -> Longs:
 
 
 @lru_cache(maxsize=4096)
-def all_orders(temporal: tuple[int, ...], limit: int) -> tuple[Longs, Floats]:
-    """[order, position]: dims and sizes of the loops, innermost first, in every distinct order."""
+def all_orders(temporal: tuple[int, ...], limit: int, symmetric: bool = False) -> tuple[Longs, Floats]:
+    """[order, position]: dims and sizes of the loops, innermost first, in every distinct order.
+
+    Where rows and columns are alike (`symmetric`) an order and the one with the two swapped cost the same:
+    the first of each pair stands for both.
+    """
     loops = loop_factors(temporal, limit)
     if not loops:
         return np.zeros((1, 1), dtype=np.int64), np.ones((1, 1))
     sorts = tuple(dict.fromkeys(loops))
     arranged = _arrangements(tuple(loops.count(sort) for sort in sorts))
+    if symmetric and Counter(loops) == Counter((int(MIRRORED[dim]), size) for dim, size in loops):
+        arranged = _first_of_mirrored(arranged, sorts)
     table = np.array(sorts)
     return table[arranged, 0], table[arranged, 1].astype(np.float64)
+
+
+def _first_of_mirrored(arranged: Longs, sorts: tuple[tuple[int, int], ...]) -> Longs:
+    """Of each order and the one with rows and columns swapped the one that comes first."""
+    swapped = np.array([sorts.index((int(MIRRORED[dim]), size)) for dim, size in sorts])[arranged]
+    differs = arranged != swapped
+    place = np.argmax(differs, axis=1)
+    rows = np.arange(len(arranged))
+    first: Longs = arranged[arranged[rows, place] <= swapped[rows, place]]
+    return first
 
 
 @lru_cache(maxsize=2)
