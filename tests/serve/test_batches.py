@@ -135,6 +135,16 @@ def test_requests_that_come_together_have_the_answers_that_they_have_alone(serve
         np.testing.assert_allclose(client.output(number), expected(row[None]), rtol=1e-3, atol=1e-5)
 
 
+def test_statistics_count_a_batch_as_one_execution(server: Server) -> None:
+    client = Client(server)
+    client.ask(np.zeros((4, WIDTH), np.float32))
+    client.wait()
+    (told,) = server.service.statistics("rows")
+    assert told.execution_count < told.inference_count
+    assert max(told.batches) > 1
+    assert sum(count.count for count in told.batches.values()) == told.execution_count
+
+
 @pytest.mark.parametrize("rows", [2, 3, 4])
 def test_a_request_may_bring_several_rows(server: Server, rows: int) -> None:
     client = Client(server)

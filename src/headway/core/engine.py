@@ -202,7 +202,7 @@ class Engine:
         for request in run.requests:
             request.next_block = run.blocks.stop
             if request.next_block == request.blocks:
-                self._reply(request, Outcome.DONE, "")
+                self._reply(request, Outcome.DONE, "", run.batch)
             else:
                 self._after_run(run, request)
 
@@ -254,11 +254,11 @@ class Engine:
             table = self.estimator.table(run.request)
             self.ledger.end(run.request, table, end_block, run.cores, unspent_bytes)
 
-    def _reply(self, request: Request, outcome: Outcome, reason: str) -> None:
+    def _reply(self, request: Request, outcome: Outcome, reason: str, batch: int = 1) -> None:
         request.to(_END_STATE[outcome], self.now)
         self.journal.replied(request, outcome, reason, self.now)
         del self.requests[request.id]
-        self._commands.append(Reply(request, outcome, reason))
+        self._commands.append(Reply(request, outcome, reason, batch))
         self._counsel.gone(request, outcome, self)
 
     def _give_up(self, request: Request, outcome: Outcome, reason: str) -> None:

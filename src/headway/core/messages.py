@@ -178,11 +178,12 @@ class WakeAt:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A request is over."""
+    """A request is over; `batch` is with how many it ran at last, itself included."""
 
     request: Request
     outcome: Outcome
     reason: str = ""
+    batch: int = 1
 
 
 Command = Start | Change | Stop | WakeAt | Reply

@@ -68,7 +68,7 @@ def answer_to(
     if reply.outcome is Outcome.DONE:
         queue_s, compute_s = _times(request)
         outputs = loaded.results(inference.made, inference.wanted)
-        return InferenceResult(loaded.name, loaded.version, outputs, queue_s, compute_s)
+        return InferenceResult(loaded.name, loaded.version, outputs, queue_s, compute_s, reply.batch)
     if reply.outcome is Outcome.FAILED:
         return _failure(reply.reason, loaded)
     if reply.outcome is Outcome.CANCELLED:

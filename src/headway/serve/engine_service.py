@@ -223,7 +223,13 @@ class EngineService:
         refusal = answer if isinstance(answer, Refusal) else None
         queue_s, compute_s = (0.0, 0.0) if isinstance(answer, Refusal) else (answer.queue_s, answer.compute_s)
         if refusal is None:
-            tally.succeed(queue_s=queue_s, input_s=inference.input_s, compute_s=compute_s, total_s=total_s)
+            tally.succeed(
+                queue_s=queue_s,
+                input_s=inference.input_s,
+                compute_s=compute_s,
+                total_s=total_s,
+                batch=1 if isinstance(answer, Refusal) else answer.batch,
+            )
         else:
             tally.fail(total_s)
         if self._watchers:

@@ -108,6 +108,7 @@ class Figures:
         self._pairs = Pairs()
         self._lane = [Recent() for _ in range(lanes)]
         self._expected: dict[int, tuple[float, float]] = {}
+        self._owners: dict[int, list[str]] = {}  # tenants of each run; several in a batch
 
     def answered(self, answered: Answered) -> None:
         """Note an answer."""
@@ -196,12 +197,18 @@ class Figures:
         lanes = lanes_of(row.cores)
         end_s = row.time_s
         seconds = max(0.0, end_s - row.start_s)
-        self._tenants.of(row.tenant).at(end_s).busy_s += seconds * len(lanes)
+        owners = self._owners.get(row.run or 0) or (row.tenant,)
+        for owner in owners:
+            self._tenants.of(owner).at(end_s).busy_s += seconds * len(lanes) / len(owners)
         self._models.of(model_name(row.model)).at(end_s).busy_s += seconds * len(lanes)
         for lane in lanes:
             self._lane[lane].at(end_s).busy_s += seconds
 
     def _started(self, row: LogRow) -> None:
+        if row.run is not None and row.tenant is not None:
+            if len(self._owners) >= _MOST_RUNS:
+                self._owners.clear()
+            self._owners.setdefault(row.run, []).append(row.tenant)
         if row.run is not None and row.expected_end_s is not None and row.tenant != WARM_UP:
             if len(self._expected) >= _MOST_RUNS:
                 self._expected.clear()
@@ -210,6 +217,7 @@ class Figures:
     def _ended(self, row: LogRow) -> None:
         if row.run is None or row.model is None or row.tenant is None:
             return
+        self._owners.pop(row.run, None)
         began = self._expected.pop(row.run, None)
         if began is None or row.event != "finish":
             return

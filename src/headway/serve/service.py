@@ -119,13 +119,17 @@ class InferenceRequest:
 
 @dataclass(frozen=True, slots=True)
 class InferenceResult:
-    """The outputs asked for, by name in their order, and what became of the request's time."""
+    """The outputs asked for, by name in their order, and what became of the request's time.
+
+    `batch` is how many requests ran together with it at last, itself included.
+    """
 
     model: str
     version: str
     outputs: Mapping[str, NDArray]  # type: ignore[type-arg]
     queue_s: float = 0.0
     compute_s: float = 0.0
+    batch: int = 1
 
 
 Done = Callable[[InferenceResult | Refusal], None]
