@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.record.figures import number, scaled
+from headway.record.figures import number, percent, scaled
 from headway.record.page import Filters, render_page
 from headway.record.results import write_text
 
@@ -37,6 +37,7 @@ def render(described: Described) -> str:
     """The page as text."""
     filters: Filters = {
         "number": number,
+        "percent": percent,
         "count": lambda value: scaled(value, "").strip(),
         "bytes": lambda value: scaled(value, "B"),
         "macs": lambda value: scaled(value, "MAC"),
