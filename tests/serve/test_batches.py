@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from headway.record.conservation import check_conservation
 from headway.record.log import read_log
 from headway.serve import descriptions
 from headway.serve.admission import Admission
-from headway.serve.joint import rows_of
+from headway.serve.joint import Joint, rows_of
 from headway.serve.refusal import Cause, Refusal
 from headway.serve.repository import Repository
 from headway.serve.service import InferenceRequest, InferenceResult
@@ -254,3 +255,62 @@ def test_admission_regards_that_those_ahead_run_together() -> None:
 
     assert refused(1) == 4
     assert refused(4) == 0  # in two batches of 16 ms
+
+
+class Ticketed:
+    """A service whose answers are given by hand."""
+
+    def __init__(self) -> None:
+        self.dones: list[Any] = []
+        self.cancelled: list[int] = []
+
+    def submit(self, request: InferenceRequest, done: Any) -> Any:
+        number = len(self.dones)
+        self.dones.append(done)
+        assert request.inputs["x"].shape == (1, 2)
+        return SimpleNamespace(cancel=lambda: self.cancelled.append(number))
+
+
+def joint(service: Ticketed, submit: Any = None) -> list[InferenceResult | Refusal]:
+    answers: list[InferenceResult | Refusal] = []
+    request = InferenceRequest(
+        "m", inputs={"x": np.zeros((3, 2))}, version="", outputs=(), id="", key=None, arrived_s=NOW
+    )
+    Joint(3, ("y",), answers.append).submit(request, submit or service.submit)
+    return answers
+
+
+def test_rows_are_answered_together_in_their_order() -> None:
+    service = Ticketed()
+    answers = joint(service)
+    for row in (2, 0, 1):
+        assert not answers
+        service.dones[row](InferenceResult("m", "1", {"y": np.full((1, 2), row)}))
+    (answer,) = answers
+    assert isinstance(answer, InferenceResult)
+    np.testing.assert_array_equal(answer.outputs["y"][:, 0], [0, 1, 2])
+
+
+def test_the_first_refusal_of_a_row_is_the_answer_and_withdraws_the_others() -> None:
+    service = Ticketed()
+    answers = joint(service)
+    service.dones[0](InferenceResult("m", "1", {"y": np.zeros((1, 2))}))
+    service.dones[1](Refusal(Cause.LATE, "too late"))
+    service.dones[2](Refusal(Cause.CANCELLED, "withdrawn"))
+    (answer,) = answers
+    assert isinstance(answer, Refusal)
+    assert answer.cause is Cause.LATE
+    assert set(service.cancelled) == {0, 1, 2}
+
+
+def test_a_row_that_is_refused_at_once_withdraws_those_before_it() -> None:
+    service = Ticketed()
+
+    def submit(request: InferenceRequest, done: Any) -> Any:
+        if len(service.dones) == 2:
+            raise Refusal(Cause.LIMITED, "over the rate")
+        return service.submit(request, done)
+
+    with pytest.raises(Refusal, match="over the rate"):
+        joint(service, submit)
+    assert service.cancelled == [0, 1]

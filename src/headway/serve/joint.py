@@ -64,6 +64,9 @@ class Joint:
                 self.cancel()
                 raise
             self._tickets.append(ticket)
+            if self._done is None:  # an earlier row was refused meanwhile, or the client has gone
+                self.cancel()
+                return
 
     def cancel(self) -> None:
         """The client has gone."""
