@@ -209,7 +209,10 @@ class OnLanes(Policy):
             wanted = {job.id: 1 for job in everyone[: len(view.device.cores)]}
         yield from self._stops(everyone, wanted, share, running)
         beside: Run | Dispatch | None = next((job.run for job in jobs[:1]), None)
-        queue = Queue(everyone, wanted, drifts, view)
+        of_narrow, of_wide = drifts
+        if len(wanted) > 1 and any(job.request.most_batch > 1 for job in everyone):
+            of_narrow *= 1.0 + self._losses.of(everyone[0].request.model, everyone[1].request.model)
+        queue = Queue(everyone, wanted, (of_narrow, of_wide), view)
         for job in everyone:
             count = wanted.get(job.id, 0)
             if job.run is not None or not count:

@@ -103,7 +103,10 @@ class Planned(Policy):
             in_the_way = count == 0 or (len(run.cores) > max(count, share) and someone_waits)
             if in_the_way or (len(run.cores) < count and run.blocks.stop - run.next_block > 1):
                 yield Preempt(run, How.DRAIN)
-        queue = Queue(jobs, wanted, drifts, view)
+        of_narrow, of_wide = drifts
+        if len(view.device.cores) > 1 and any(job.request.most_batch > 1 for job in jobs):
+            of_narrow *= self._stretched(jobs[0].request, view)
+        queue = Queue(jobs, wanted, (of_narrow, of_wide), view)
         for job in jobs:
             count = wanted.get(job.id, 0)
             if job.run is None and 0 < count <= len(idle):
