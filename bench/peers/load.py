@@ -94,9 +94,9 @@ async def play(
                 time.sleep(wait_s)
             loop.call_soon_threadsafe(begin, arrival)
 
-    watch = CpuWatch(roots)
-    cpu_s = time.process_time()
     with undisturbed():
+        watch = CpuWatch(roots)
+        cpu_s = time.process_time()
         origin_s = time.perf_counter() + _LEAD_S
         ticking = threading.Thread(target=tick)
         ticking.start()
@@ -104,12 +104,13 @@ async def play(
         await asyncio.sleep(0)
         while asked:
             await asyncio.wait(list(asked))
-    shares = watch.shares()
+        generator_s = time.process_time() - cpu_s
+        shares = watch.shares()
     return {
         "records": tuple(sorted(records, key=lambda record: record.arrival_s)),
         "foreign": shares.foreign,
         "ours": shares.ours,
         "worst_lag_s": max(lags_s, default=0.0),
-        "generator_s": time.process_time() - cpu_s,
+        "generator_s": generator_s,
         "error": error,
     }
