@@ -30,15 +30,17 @@ def test_a_core_is_preferred_by_how_much_faster_it_is():
 
 
 def test_a_hopeless_frame_is_dropped_while_others_wait_and_its_tenant_has_drops_left():
-    # Four replies allow one drop in five. At 4 two are hopeless (6 ms, due at 9 and at 8): the longest goes,
-    # of equals the first; the other runs.
+    # With a fifth, four replies allow one drop in five. At 4 two are hopeless (6 ms, due at 9 and at 8): the
+    # longest goes, of equals the first; the other runs.
     done = [("one", at, 9) for at in range(4)]
     requests = [*done, ("six", 3.5, 5.5), ("six", 3.6, 4.4)]
-    assert outcomes(scene("dream", requests, MODELS))[4] == "dropped"
-    assert outcomes(scene("dream", requests, MODELS))[5] == "done"
+    assert outcomes(scene(Dream(most_dropped=0.2), requests, MODELS))[4] == "dropped"
+    assert outcomes(scene(Dream(most_dropped=0.2), requests, MODELS))[5] == "done"
     assert set(outcomes(scene("dream:mapscore", requests, MODELS)).values()) == {"done"}
     # Three replies do not: 1 <= 0.2 * (3 + 1) is false.
-    assert set(outcomes(scene("dream", requests[1:], MODELS)).values()) == {"done"}
+    assert set(outcomes(scene(Dream(most_dropped=0.2), requests[1:], MODELS)).values()) == {"done"}
+    # By default, half of them, one does: 1 <= 0.5 * (1 + 1).
+    assert outcomes(scene("dream", requests[3:], MODELS))[4 - 3] == "dropped"
 
 
 def replies(weights, violations):

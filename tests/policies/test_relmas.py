@@ -1,4 +1,4 @@
-"""The RELMAS stand-in's schedules, worked by hand: cycles of 0.25 ms."""
+"""The RELMAS stand-in's schedules, worked by hand: cycles of 0.1 ms."""
 
 from core_scene import order, scene, starts
 
@@ -10,8 +10,8 @@ def test_the_least_slack_first():
 
 
 def test_who_arrives_within_a_cycle_waits_for_the_next_one():
-    log = scene("relmas", [("m", 0, 99), ("m", 0.1, 5)], MODELS, cores=2)
-    assert starts(log)[:2] == [(0, 0.0, "0", 0, 1), (1, 0.25, "1", 0, 1)]
+    log = scene("relmas", [("m", 0, 99), ("m", 0.05, 5)], MODELS, cores=2)
+    assert starts(log)[:2] == [(0, 0.0, "0", 0, 1), (1, 0.1, "1", 0, 1)]
 
 
 def test_a_layer_goes_to_the_core_on_which_it_ends_first_even_if_that_is_busy():

@@ -33,8 +33,8 @@ from headway.policies.dream_weights import STEP, WINDOW, Weights
 from headway.policies.placement import Placement
 from headway.policies.registry import policy
 
-MOST_DROPPED = 0.2
-"""The largest share of a tenant's requests that is dropped (ours)."""
+MOST_DROPPED = 0.5
+"""The largest share of a tenant's requests that is dropped (ours, tuned: docs/policies.md)."""
 
 
 @policy("dream")

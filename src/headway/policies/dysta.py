@@ -20,18 +20,21 @@ from headway.core.protocols import View
 from headway.core.request import Request
 from headway.core.run import Outcome, Run
 from headway.policies.base import Policy
-from headway.policies.placement import QUANTUM_S, Placement
+from headway.policies.placement import Placement
 from headway.policies.registry import policy
 
 BETA = 0.01
 """Weight of slack and waiting (public code)."""
+
+RUN_S = 0.25e-3
+"""How long a run is at least (docs/policies.md, tuning)."""
 
 
 @policy("dysta")
 class Dysta(Policy):
     """Dysta (MICRO 2023): least remaining time as measured so far, with a little of slack and waiting."""
 
-    def __init__(self, *, beta: float = BETA, quantum_s: float = QUANTUM_S) -> None:
+    def __init__(self, *, beta: float = BETA, quantum_s: float = RUN_S) -> None:
         self._beta = beta
         self._placement = Placement(quantum_s=quantum_s)
         self._ratios: dict[int, tuple[float, int]] = {}

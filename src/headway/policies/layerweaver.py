@@ -22,11 +22,14 @@ from headway.core.messages import Decision
 from headway.core.protocols import View
 from headway.core.request import Request
 from headway.policies.base import Policy
-from headway.policies.placement import QUANTUM_S, Placement
+from headway.policies.placement import Placement
 from headway.policies.registry import policy
 
 AT_RISK = 1.0
 """A deadline is at risk when the slack is below this share of the remaining work (ours)."""
+
+RUN_S = 0.7e-3
+"""How long a run is at least (docs/policies.md, tuning)."""
 
 
 @policy("layerweaver")
@@ -35,7 +38,7 @@ class Layerweaver(Policy):
     """Layerweaver (HPCA 2021): the layer that leaves least idle time on the compute and memory timelines."""
 
     def __init__(
-        self, *, deadlines: bool = False, at_risk: float = AT_RISK, quantum_s: float = QUANTUM_S
+        self, *, deadlines: bool = False, at_risk: float = AT_RISK, quantum_s: float = RUN_S
     ) -> None:
         self._deadlines = deadlines
         self._risky_share = at_risk

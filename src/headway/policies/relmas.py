@@ -21,8 +21,8 @@ from headway.policies.base import Policy
 from headway.policies.placement import QUANTUM_S, Placement
 from headway.policies.registry import policy
 
-PERIOD_S = 0.25e-3
-"""Length of a cycle: the paper's is not known; as PREMA's."""
+PERIOD_S = 0.1e-3
+"""Length of a cycle: the paper's is not known, this one was tuned (docs/policies.md)."""
 
 
 @policy("relmas")
