@@ -1,6 +1,6 @@
 """Every published baseline with eight settings of its free parameters, on the tuning seeds only.
 
-The same budget for all: eight settings, the first of them the default, in the same cells of the suite
+The same budget for all: eight settings, the first of them the default before the tuning, in the same cells of the suite
 core-grid with the same seeds. The policies meet the same arrivals and the same noise. Prints a markdown
 table: mean SLA satisfaction with the default and with the best setting, the gain with its standard error over
 the differences of cells and seeds, and what each setting had. Policies without free parameters are left out.
@@ -88,19 +88,25 @@ SETTINGS: dict[str, tuple[type[Policy], list[Setting]]] = {
     ),
     "layerweaver:plus": (
         Layerweaver,
-        [{"deadlines": True, "at_risk": share} for share in (1.0, 0.25, 0.5, 0.75, 1.5, 2.0, 3.0, 5.0)],
+        [
+            {"deadlines": True, "quantum_s": 0.5e-3, "at_risk": share}
+            for share in (1.0, 0.25, 0.5, 0.75, 1.5, 2.0, 3.0, 5.0)
+        ],
     ),
     "dream": (
         Dream,
         [
-            {},
-            *every(window=(20, 100), step=(0.1, 0.5)),
+            {"most_dropped": 0.2},
+            *every(most_dropped=(0.2,), window=(20, 100), step=(0.1, 0.5)),
             *each("most_dropped", 0.1, 0.3, 0.5),
         ],
     ),
     "dysta": (
         Dysta,
-        [*each("beta", 0.01, 0.0, 0.003, 0.03, 0.1, 0.3), *each("quantum_s", 0.25e-3, 1e-3)],
+        [
+            *every(quantum_s=(0.5e-3,), beta=(0.01, 0.0, 0.003, 0.03, 0.1, 0.3)),
+            *each("quantum_s", 0.25e-3, 1e-3),
+        ],
     ),
     "relmas": (Relmas, every(period_s=(0.25e-3, 0.1e-3, 0.5e-3, 1e-3), quantum_s=(0.5e-3, 1e-3))),
     "terastal": (Terastal, every(patience=(True, False), quantum_s=(0.5e-3, 0.25e-3, 1e-3, 2e-3))),
