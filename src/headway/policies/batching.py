@@ -30,8 +30,8 @@ class Queue:
         drifts: tuple[float, float],
         view: View,
     ) -> None:
-        """`wanted` has the lanes by job of those that get some; `drifts` are how much longer than their tables
-        say narrow and wide runs are believed to take."""
+        """`wanted` has the lanes by job of those that get some; `drifts` are how much longer than they should
+        narrow and wide runs are believed to take."""
         self._drifts, self._view = drifts, view
         self._waiting = [job for job in jobs if job.run is None and job.id not in wanted]
         self._starting = sum(job.run is None and job.id in wanted for job in jobs)
