@@ -30,14 +30,11 @@ INK, SOFT, OURS, PHYSICAL = "#222222", "#9a9a9a", "#0b62a4", "#d1651c"
 
 @dataclass(frozen=True)
 class Compared:
-    """A layer: the peer's run, its mapping under its overlap, our own under it, the same one by hardware, and
-    our own by hardware.
-    """
+    """A layer: the peer's run, its mapping under its overlap, our own under it, and our own by hardware."""
 
     run: dict[str, Any]
     given: MappedLayer
     own: MappedLayer
-    own_by_hardware: MappedLayer
     physical: MappedLayer
 
     @property
@@ -62,12 +59,10 @@ def compared(run: dict[str, Any]) -> Compared:
     """One layer in all ways."""
     nest = Nest.of(run["loops"], stride=run["stride"], dilation=run.get("dilation", 1))
     hierarchy = hierarchy_of(run)
-    own = map_layer(nest, hierarchy, overlap="zigzag")
     return Compared(
         run,
         map_layer(nest, hierarchy, run["mapping"], overlap="zigzag"),
-        own,
-        map_layer(nest, hierarchy, own.loops),
+        map_layer(nest, hierarchy, overlap="zigzag"),
         map_layer(nest, hierarchy),
     )
 
@@ -96,22 +91,6 @@ def tables(layers: list[Compared]) -> None:
             *(sum(getattr(r, way).latency_cycles for r in rows) for way in ("given", "own", "physical")),
         ]
         print(f"| {name} | " + " | ".join(f"{cycles:,.0f}" for cycles in sums) + " |")
-    print()
-    print("Own mapping under ZigZag's overlap, where it is faster than ZigZag by more than 0.1 %:\n")
-    print("| accelerator | layers | DRAM words of ZigZag's | cycles by hardware of those claimed |")
-    print("| --- | --- | --- | --- |")
-    for name in names:
-        rows = [r for r in layers if r.run["accelerator"] == name and r.own.latency_cycles < 0.999 * r.theirs]
-        if rows:
-            moved = [moved_words(r.own) / sum(r.run["dram_words"].values()) for r in rows]
-            slower = [r.own_by_hardware.latency_cycles / r.own.latency_cycles for r in rows]
-            cells = [f"{min(each):.2f} to {max(each):.2f}" for each in (moved, slower)]
-            print(f"| {name} | {len(rows)} | " + " | ".join(cells) + " |")
-
-
-def moved_words(mapped: MappedLayer) -> float:
-    """Words that cross the DRAM port."""
-    return sum(mapped.words_of("dram").values())
 
 
 def terms(mapped: MappedLayer) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,15 +35,12 @@ def candidates(
     """Groups of mappings, the orders on the whole array first.
 
     By hardware more are tried where something is left to gain: loops in more pieces, then parts of the array.
-    Under the peer's overlap, by which a core waits until its lowest memories are full: with less in those.
     """
     tried = [Candidates.of(nest, hierarchy, overlap, operands, full(hierarchy, 1), _all_orders)]
     if overlap == "physical":
         _try_more_loops(tried, nest, hierarchy, operands)
         _try_parts(tried, nest, hierarchy, operands)
         _try_parts_that_move_less(tried, nest, hierarchy, operands)
-    else:
-        tried += tried[0].with_less_below()
     return tried
 
 
@@ -96,18 +93,6 @@ class Candidates:
     def least_bits(self) -> float:
         """The least that is moved."""
         return float(np.where(self.fits, self.traffic_bits, np.inf).min())
-
-    def with_less_below(self) -> list[Candidates]:
-        """The same orders with fewer loops in the lowest memory of weights or inputs."""
-        found = []
-        for operand in {"W", "I"} & set(self.batch.operands):
-            cuts = self.batch.cuts[operand]
-            for most in range(self.batch.loops.shape[1]) if cuts.shape[1] else ():
-                less = cuts.copy()
-                less[:, 0] = np.minimum(less[:, 0], most)
-                batch = replace(self.batch, cuts={**self.batch.cuts, operand: less})
-                found.append(self._evaluated(batch, self.fits, self.hierarchy, self.overlap))
-        return found
 
 
 def _batch(

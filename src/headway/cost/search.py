@@ -33,13 +33,13 @@ def map_layer(
     """The given mapping evaluated exactly, or the best of those tried.
 
     That is, among those within 1 % of the fastest, the one with the least traffic at the topmost memory, then
-    the fastest, then the one with the least energy; with `overlap="zigzag"` among those of them that are as
-    fast as the peer's search would be. `mapping_front` has all that make sense. The hierarchy ends with DRAM
-    if loads and stores of the layer are to be counted. Raises HeadwayError if the mapping is not one of this
-    nest, or if nothing fits.
+    the fastest, then the one with the least energy; with `overlap="zigzag"` the fastest, as the peer chooses.
+    `mapping_front` has all that make sense. The hierarchy ends with DRAM if loads and stores of the layer are
+    to be counted. Raises HeadwayError if the mapping is not one of this nest, or if nothing fits.
     """
     if mapping is None:
-        front, longest = _found(nest, hierarchy, overlap, operands)
+        front = mapping_front(nest, hierarchy, overlap, operands)
+        longest = front[0].latency_cycles * (_NEAR if overlap == "physical" else 1)
         return [mapped for mapped in front if mapped.latency_cycles <= longest][-1]
     spreading = spread(nest, hierarchy)
     loops = checked_loops(nest, spreading, hierarchy, mapping, operands)
@@ -54,6 +54,7 @@ def map_layer(
     return mapped_layer(evaluate(batch, hierarchy, overlap), 0, batch, hierarchy, nest)
 
 
+@lru_cache(maxsize=4096)
 def mapping_front(
     nest: Nest,
     hierarchy: Hierarchy,
@@ -65,29 +66,16 @@ def mapping_front(
     The fastest first, the one with the least traffic last; of several with the same of both the one with the
     least energy. Raises HeadwayError if nothing fits.
     """
-    return _found(nest, hierarchy, overlap, operands)[0]
-
-
-@lru_cache(maxsize=4096)
-def _found(
-    nest: Nest, hierarchy: Hierarchy, overlap: Overlap, operands: tuple[str, ...]
-) -> tuple[tuple[MappedLayer, ...], float]:
-    """The front, and how many cycles the mapping that is chosen from it may take."""
     tried = candidates(nest, hierarchy, overlap, operands)
     if not any(each.fits.any() for each in tried):
         raise HeadwayError(
             "no mapping fits: the array's own data are more than the memories "
             f"{', '.join(memory.name for memory in hierarchy.memories)} hold"
         )
-    front = tuple(
+    return tuple(
         mapped_layer(tried[group].costs, row, tried[group].batch, hierarchy, nest)
         for group, row in _front(tried).tolist()
     )
-    fastest = front[0].latency_cycles
-    longest = fastest * _NEAR
-    if overlap == "zigzag":  # the first group has what the peer tries
-        longest = max(fastest, min(longest, tried[0].fastest))
-    return front, longest
 
 
 def _front(tried: Sequence[Candidates]) -> Longs:
