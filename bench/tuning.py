@@ -1,9 +1,10 @@
 """Every published baseline with eight settings of its free parameters, on the tuning seeds only.
 
-The same budget for all: eight settings, the first of them the default before the tuning, in the same cells of the suite
-core-grid with the same seeds. The policies meet the same arrivals and the same noise. Prints a markdown
-table: mean SLA satisfaction with the default and with the best setting, the gain with its standard error over
-the differences of cells and seeds, and what each setting had. Policies without free parameters are left out.
+The same budget for all: eight settings, the first of them the default before the tuning, in the same cells of
+the suite core-grid with the same seeds. The policies meet the same arrivals and the same noise. Prints a
+markdown table: mean SLA satisfaction with the first and with the best setting, the gain with its standard
+error over the differences of cells and seeds, and what each setting had. Policies without free parameters are
+left out.
 
     .venv/bin/python bench/tuning.py [--requests 100] [--policies prema,dysta] [--workers 2]
 """
