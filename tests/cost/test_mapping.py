@@ -59,8 +59,8 @@ def test_a_given_mapping_costs_what_zigzag_says(run: dict) -> None:
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
 def test_the_search_is_never_slower_than_zigzag_nor_than_its_ports(run: dict) -> None:
     nest, hierarchy = nest_of(run), hierarchy_of(run)
-    assert sum(run["cycles"]) * 0.99 <= map_layer(nest, hierarchy, overlap="zigzag").latency_cycles
-    assert map_layer(nest, hierarchy, overlap="zigzag").latency_cycles <= sum(run["cycles"]) + 2
+    as_zigzag = map_layer(nest, hierarchy, overlap="zigzag").latency_cycles
+    assert 0.975 * sum(run["cycles"]) <= as_zigzag <= sum(run["cycles"]) + 2
     physical = map_layer(nest, hierarchy)
     assert physical.latency_cycles >= sum(physical.words_of("dram").values())
     assert physical.latency_cycles >= nest.macs / hierarchy.units
