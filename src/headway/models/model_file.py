@@ -65,7 +65,7 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
 
 
 def _parse(path: Path) -> ModelProto:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
     from onnx import ModelProto
 
     if path.is_dir():
