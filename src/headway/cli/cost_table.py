@@ -137,8 +137,10 @@ def _bare_table() -> Table:
 
 
 def _scaled(value: float, unit: str = "") -> str:
-    """Four significant digits with a decimal prefix."""
+    """Four significant digits with a decimal prefix; plain counts have none below 1."""
     gap = " " if unit else ""
+    if not unit and abs(value) < 1:
+        return f"{value:.2g}"
     for factor, prefix in _PREFIXES:
         if abs(value) >= factor:
             return f"{value / factor:.4g}{gap}{prefix}{unit}"
