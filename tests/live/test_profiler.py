@@ -159,6 +159,14 @@ def test_longer_blocks_are_tried_where_boundaries_cost_too_much(
 ) -> None:
     limits = BlockLimits(target_s=0.3e-3, longest_s=5e-3, overhead_share=0.1)
     monkeypatch.setattr(profiler, "boundary_cost", lambda threads: BoundaryCost(1e-6, 1e-6, 0.0, 0.0, 0.0))
+    timed = profiler.profiled_node_s
+
+    def three_ms(*given: Any, **more: Any) -> list[float]:
+        """Where blocks end shall not depend on who else uses the machine."""
+        nodes = timed(*given, **more)
+        return [3e-3 / len(nodes)] * len(nodes)
+
+    monkeypatch.setattr(profiler, "profiled_node_s", three_ms)
     monkeypatch.setattr(profiler, "measure", shares(0.0))
     usual = take_in(model, ONE, limits=limits)
     assert len(usual.split.blocks) > 2
