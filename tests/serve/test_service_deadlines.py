@@ -67,6 +67,15 @@ def test_where_runs_are_faster_than_believed_predictions_follow() -> None:
     assert world.refusal("late").predicted_finish_s == pytest.approx(8e-3)
 
 
+def test_a_profile_that_is_far_too_slow_refuses_a_tenant_for_seconds_not_for_ever() -> None:
+    """Believed 40 ms, in truth 8: with a time of 9 ms no halving alone lets anything through."""
+    world = ServedWorld([{"name": "a"}], {"m": (8e-3,)}, believed={"m": (40e-3,)})
+    for number in range(6):
+        world.infer(0.5 + number, f"{number}", "m", timeout_s=9e-3)
+    world.play()
+    assert world.how(*(f"{number}" for number in range(6))) == ["LIMITED"] * 3 + ["done"] * 3
+
+
 def test_without_admission_a_request_expires_at_its_deadline_by_a_timer() -> None:
     tenants = [{"name": "a", "slas": {"short": {"deadline": "1500 us"}, "long": {"deadline": "1 s"}}}]
     world = ServedWorld(tenants, policy="fcfs", admission="policy")

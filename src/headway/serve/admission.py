@@ -35,8 +35,9 @@ FIRST_RUNS: Final = 3
 GAIN: Final = 0.1
 LEAST_PACE: Final = 0.1
 SILENCE_S: Final = 1.0
-"""After so long without a run of a model its pace is believed to be half of what it was: if all its requests
-were refused because the machine was busy, nothing would ever show that it is not busy any more."""
+"""For every so long that a model is refused without a run, its pace is believed to be half of what it was: if
+all its requests are refused because the machine was busy, or its profile is far too slow, nothing else would
+ever show it."""
 
 
 def _as_believed(request: Request) -> float:
@@ -148,6 +149,7 @@ class Admission:
             yield from self._noted(self.inner.decide(view), view)
             return
         for request in late:
+            self._paces.setdefault(request.model, _ModelPace()).refused(view.now)
             yield Drop(request, REFUSED)
         rest = _Without(view, late)
         if rest.ready or view.running:
@@ -160,8 +162,7 @@ class Admission:
         option = table.option(run.mode, run.blocks.start, run.blocks.stop, kinds)
         believed_s = option.seconds(view.device.dram_bandwidth_bytes_s)
         if believed_s > 0.0:
-            pace = self._paces.setdefault(run.request.model, _ModelPace())
-            pace.learn(actual_s / believed_s, view.now)
+            self._paces.setdefault(run.request.model, _ModelPace()).learn(actual_s / believed_s)
         self.inner.on_finish(run, actual_s, view)
 
     def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
@@ -221,24 +222,30 @@ def _batch_share(view: View) -> Pace:
 class _ModelPace:
     """How much of the time believed a model's runs take."""
 
-    __slots__ = ("_at_s", "_ratio", "_runs")
+    __slots__ = ("_ratio", "_refused_s", "_runs")
 
     def __init__(self) -> None:
-        self._ratio, self._runs, self._at_s = 1.0, 0, 0.0
+        self._ratio, self._runs = 1.0, 0
+        self._refused_s: float | None = None  # when it was first refused since it last ran
 
-    def learn(self, ratio: float, now: float) -> None:
+    def learn(self, ratio: float) -> None:
         """A run has taken that share of what was believed."""
         self._runs += 1
         if self._runs <= FIRST_RUNS:
             self._ratio = ratio if self._runs == 1 else min(self._ratio, ratio)
         else:
             self._ratio += GAIN * (ratio - self._ratio)
-        self._at_s = now
+        self._refused_s = None
+
+    def refused(self, now: float) -> None:
+        """A request was refused for what is believed."""
+        if self._refused_s is None:
+            self._refused_s = now
 
     def at(self, now: float) -> float:
         """The share now; above 1 counts as 1."""
-        share = min(1.0, self._ratio)
-        return max(LEAST_PACE, share if now - self._at_s < SILENCE_S else 0.5 * share)
+        silences = 0 if self._refused_s is None else min(int((now - self._refused_s) / SILENCE_S), 30)
+        return max(LEAST_PACE, min(1.0, self._ratio) / (1 << silences))
 
 
 class _Without:
