@@ -1,13 +1,18 @@
-"""Fixtures for tests that look at a page in a real browser."""
+"""Fixtures for tests that look at a page in a real browser, and what programs that tests start inherit."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the tests in the background has them ignore interrupts, and all that they start, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",  # continuous integration runs as root
