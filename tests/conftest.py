@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell that starts the tests in the background has them ignore interrupts, and all that they start, too.
+    # A shell that starts tests in the background has them ignore interrupts, and all that they start, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHROMIUM_ARGUMENTS = [
