@@ -24,15 +24,15 @@ from math import exp2, inf, log
 from typing import Final
 
 from headway.core.device import Core
-from headway.core.messages import Decision, Dispatch, Drop, Preempt, Wake
+from headway.core.messages import Decision, Dispatch, Drop, Wake
 from headway.core.protocols import Capability, View
 from headway.core.request import Request
-from headway.core.run import How, Run
+from headway.core.run import Run
 from headway.policies.base import Policy
 from headway.policies.batching import Queue
 from headway.policies.headway_outlook import Outlook, admitted
 from headway.policies.headway_pairs import PairLosses, best_partner, partner_end
-from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from
+from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from, stops
 from headway.policies.width import batch_table, fair_share, fastest, rest
 
 DEPTH: Final = 12
@@ -207,7 +207,8 @@ class OnLanes(Policy):
             wanted = {jobs[0].id: jobs[0].lanes}
         else:
             wanted = {job.id: 1 for job in everyone[: len(view.device.cores)]}
-        yield from self._stops(everyone, wanted, share, running)
+        if self._yields:
+            yield from stops(everyone, wanted, share, running)
         beside: Run | Dispatch | None = next((job.run for job in jobs[:1]), None)
         of_narrow, of_wide = drifts
         if len(wanted) > 1 and any(job.request.most_batch > 1 for job in everyone):
@@ -227,21 +228,6 @@ class OnLanes(Policy):
                 dispatch = self._until_first_is_through(dispatch, jobs[0], beside, cores[0], view)
             yield queue.start(dispatch)
             del idle[: len(cores)]
-
-    def _stops(
-        self, everyone: Sequence[Job], wanted: dict[int, int], share: int, running: Sequence[Run]
-    ) -> Iterator[Decision]:
-        """Runs that have no place in the plan, or another width, stop at the end of their block."""
-        if not self._yields:
-            return
-        someone_waits = any(job.run is None for job in everyone)
-        for run in running:
-            if run.stopping is not None:
-                continue
-            count = wanted.get(run.request.id, 0)
-            in_the_way = count == 0 or (len(run.cores) > max(count, share) and someone_waits)
-            if in_the_way or (len(run.cores) < count and run.blocks.stop - run.next_block > 1):
-                yield Preempt(run, How.DRAIN)
 
     def _until_first_is_through(
         self, dispatch: Dispatch, first: Job, beside: Run | Dispatch, core: Core, view: View

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp2
 from typing import Final, NamedTuple
 
+from headway.core.messages import Preempt
 from headway.core.protocols import View
 from headway.core.request import Request
-from headway.core.run import Run
+from headway.core.run import How, Run
 from headway.policies.width import batch_table, remaining_over_s
 
 GAIN: Final = 0.1
@@ -172,3 +173,20 @@ def late_in_turn(jobs: Sequence[Job], now_s: float) -> int:
         else:
             now_s = end_s
     return count
+
+
+def stops(
+    jobs: Sequence[Job], wanted: Mapping[int, int], share: int, running: Sequence[Run]
+) -> Iterator[Preempt]:
+    """Runs that have no place in a plan, or another width there, stop at the end of their block.
+
+    `wanted` are lanes by request; a run may be as wide as `share` where nobody waits for the lanes.
+    """
+    someone_waits = any(job.run is None for job in jobs)
+    for run in running:
+        if run.stopping is not None:
+            continue
+        count = wanted.get(run.request.id, 0)
+        in_the_way = count == 0 or (len(run.cores) > max(count, share) and someone_waits)
+        if in_the_way or (len(run.cores) < count and run.blocks.stop - run.next_block > 1):
+            yield Preempt(run, How.DRAIN)

@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from headway.core.messages import Decision, Dispatch, Drop, Preempt
+from headway.core.messages import Decision, Dispatch, Drop
 from headway.core.protocols import Capability, View
 from headway.core.request import Request
-from headway.core.run import How, Run
+from headway.core.run import Run
 from headway.policies.base import Policy
 from headway.policies.batching import Queue
-from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from, late, late_in_turn
+from headway.policies.lane_plan import (
+    Drifts,
+    Job,
+    LeftOver,
+    by_deadline,
+    free_from,
+    late,
+    late_in_turn,
+    stops,
+)
 from headway.policies.registry import policy
 from headway.policies.width import batch_table, fair_share, fastest, rest
 
@@ -95,14 +104,7 @@ class Planned(Policy):
                 break
             lanes -= count
             wanted[job.id] = count
-        someone_waits = any(job.run is None for job in jobs)
-        for run in running:
-            if run.stopping is not None:
-                continue
-            count = wanted.get(run.request.id, 0)
-            in_the_way = count == 0 or (len(run.cores) > max(count, share) and someone_waits)
-            if in_the_way or (len(run.cores) < count and run.blocks.stop - run.next_block > 1):
-                yield Preempt(run, How.DRAIN)
+        yield from stops(jobs, wanted, share, running)
         of_narrow, of_wide = drifts
         if len(view.device.cores) > 1 and any(job.request.most_batch > 1 for job in jobs):
             of_narrow *= self._stretched(jobs[0].request, view)

@@ -73,7 +73,7 @@ class Rounds(Policy):
         `queries` are in order of headroom, and `headroom_s` is that of the first; the round that runs is
         predicted to take `in_flight_s` from now.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement group")
 
     def decide(self, view: View) -> Iterator[Decision]:
         """Start the planned round at the barrier, and plan the one after it."""

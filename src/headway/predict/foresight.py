@@ -23,6 +23,26 @@ _TABLES_KEPT = 512
 """Tables of requests that are kept, the last used; one that is asked for again later is made anew."""
 
 
+class _OwnTables:
+    """The tables of single requests, of which those that were asked for last are kept."""
+
+    def __init__(self, solo: Callable[[Request], Sequence[float]], bandwidth_bytes_s: float) -> None:
+        self._solo, self._bandwidth = solo, bandwidth_bytes_s
+        self._kept: OrderedDict[int, ForeseenTable] = OrderedDict()
+
+    def of(self, request: Request, table: Callable[[Request], CostTable]) -> ForeseenTable:
+        """The request's own, made from its model's."""
+        own = self._kept.get(request.id)
+        if own is None:
+            own = ForeseenTable(table(request), self._solo(request), self._bandwidth)
+            self._kept[request.id] = own
+            if len(self._kept) > _TABLES_KEPT:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(request.id)
+        return own
+
+
 class ForesightEstimator(AnalyticEstimator):
     """Estimates without an error in solo times, beside the co-runners of the moment.
 
@@ -38,21 +58,11 @@ class ForesightEstimator(AnalyticEstimator):
         solo: Callable[[Request], Sequence[float]],
     ) -> None:
         super().__init__(device, tables, contention)
-        self._solo = solo
-        self._bandwidth = device.dram_bandwidth_bytes_s
-        self._own: OrderedDict[int, CostTable] = OrderedDict()
+        self._own = _OwnTables(solo, device.dram_bandwidth_bytes_s)
 
     def table(self, request: Request) -> CostTable:
         """The costs of this one request."""
-        own = self._own.get(request.id)
-        if own is None:
-            own = ForeseenTable(super().table(request), self._solo(request), self._bandwidth)
-            self._own[request.id] = own
-            if len(self._own) > _TABLES_KEPT:
-                self._own.popitem(last=False)
-        else:
-            self._own.move_to_end(request.id)
-        return own
+        return self._own.of(request, super().table)
 
 
 class ForesightLaneEstimator(LaneEstimator):
@@ -68,19 +78,11 @@ class ForesightLaneEstimator(LaneEstimator):
     ) -> None:
         super().__init__(device, tables, overlap, learns=False, margins=False)
         self._solo = solo
-        self._own: OrderedDict[int, ForeseenTable] = OrderedDict()
+        self._own = _OwnTables(solo, math.inf)
 
     def table(self, request: Request) -> CostTable:
         """The costs of this one request."""
-        own = self._own.get(request.id)
-        if own is None:
-            own = ForeseenTable(super().table(request), self._solo(request), math.inf)
-            self._own[request.id] = own
-            if len(self._own) > _TABLES_KEPT:
-                self._own.popitem(last=False)
-        else:
-            self._own.move_to_end(request.id)
-        return own
+        return self._own.of(request, super().table)
 
     def _block_s(self, request: Request, known: Known, pace: float) -> Sequence[float]:
         return [factor * block_s for factor, block_s in zip(self._solo(request), known.block_s, strict=True)]

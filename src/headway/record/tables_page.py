@@ -13,13 +13,14 @@ from headway.record.results import write_text
 @dataclass(frozen=True, slots=True)
 class Plot:
     """Curves over common places on the horizontal axis, by name; None is a gap. With `bars` they are bars
-    over places that are words."""
+    over places that are words. What exceeds `most` runs off the plot, so that the rest can be read."""
 
     x_title: str
     y_title: str
     x: Sequence[float | str]
     series: Mapping[str, Sequence[float | None]]
     bars: bool = False
+    most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
