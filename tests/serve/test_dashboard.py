@@ -342,6 +342,19 @@ def test_as_many_pages_as_may_be_open_and_those_that_close_make_room() -> None:
         assert snapshots.viewers == 0
 
 
+def test_an_open_page_does_not_hold_up_the_end_and_its_stream_is_whole() -> None:
+    snapshots = Snapshots(shown_of(ServedWorld(TENANTS)), every_s=60.0)
+    front = serve_frontends(FakeService(), control=("localhost", 0), control_routes=routes_of(snapshots))
+    assert front.control_port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", front.control_port, timeout=30)
+    connection.request("GET", "/ui/events")
+    stream = connection.getresponse()
+    assert stream.readline().startswith(b"retry:")
+    front.close(drain_s=20.0)
+    stream.read()  # one that is cut off raises IncompleteRead
+    connection.close()
+
+
 @pytest.mark.slow
 def test_a_server_over_onnx_runtime_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))

@@ -322,6 +322,16 @@ def test_a_message_beyond_the_limit_is_refused(server):
     assert server.grpc("ModelInfer", request_of()).outputs
 
 
+def test_who_watches_the_health_does_not_hold_up_the_end():
+    front = serve_frontends(FakeService(), grpc=HERE)
+    with grpc.insecure_channel(f"127.0.0.1:{front.grpc_port}") as channel:
+        codec = (health_pb2.HealthCheckRequest.SerializeToString, health_pb2.HealthCheckResponse.FromString)
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch", *codec)(health_pb2.HealthCheckRequest())
+        assert next(watch).status == 1
+        front.close(drain_s=20.0)
+        assert list(watch) == []  # one that is cut off raises CANCELLED
+
+
 def test_closing_lets_calls_end():
     service = FakeService()
     front = serve_frontends(service, grpc=HERE)

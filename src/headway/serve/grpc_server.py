@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -57,6 +58,7 @@ class GrpcServer:
         self._infer = infer
         self._methods = GrpcMethods(service, settings, control=control)
         self._server: Any = None
+        self._stopping = asyncio.Event()
 
     async def start(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system chooses for 0. Raises RuntimeError."""
@@ -79,6 +81,7 @@ class GrpcServer:
 
     async def stop(self, drain_s: float) -> None:
         """Take no more calls, let those under way end for so many seconds, and cancel the rest."""
+        self._stopping.set()  # who watches the health would be waited for, and never goes
         if self._server is not None:
             await self._server.stop(drain_s)
 
@@ -254,7 +257,7 @@ class GrpcServer:
 
     async def _health_watch(self, data: bytes, context: Any) -> AsyncIterator[bytes]:
         last = b"-"
-        while True:
+        while not self._stopping.is_set():
             try:
                 _, response = self._health(data)
             except Refusal as refusal:
@@ -263,7 +266,8 @@ class GrpcServer:
             if response != last:
                 last = response
                 yield response
-            await asyncio.sleep(_HEALTH_EVERY_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _HEALTH_EVERY_S)
 
 
 def _metadata(context: Any) -> dict[str, str]:

@@ -59,6 +59,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._arrived_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._draining = False
+        self._streaming = False
         self._refused = False  # the rest of what the client sends is not looked at
         self._writable = asyncio.Event()
         self._writable.set()
@@ -244,6 +245,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         try:
             if self._transport is not None:
                 self._transport.writelines(answer_bytes(answer, keep_alive=False, without_body=False))
+            self._streaming = True
             async for item in stream:
                 await self._writable.wait()
                 if self._transport is None or self._draining:
@@ -270,8 +272,12 @@ class HttpConnection(asyncio.BufferedProtocol):
     # What the server calls
 
     def drain(self) -> None:
-        """Close now if idle, else after the answer."""
+        """Close now if idle, else after the answer. A stream, which has no end, ends now."""
         self._draining = True
+        if self._streaming and self._transport is not None:
+            self._transport.write(b"0\r\n\r\n")
+            self._transport.close()
+            return
         if (self._refused or not self.busy) and self._transport is not None:
             self._transport.close()
 
