@@ -240,21 +240,29 @@ def test_inputs_must_agree_on_their_rows() -> None:
         rows_of({"a": np.zeros((2, 3)), "b": np.zeros((3, 1))}, 4, "m")
 
 
-def test_admission_regards_that_those_ahead_run_together() -> None:
+@pytest.mark.parametrize(
+    ("deadline_s", "one_by_one", "in_batches"),
+    [
+        (45e-3, 4, 0),
+        (33e-3, 5, 0),  # the last ends with its batch, not behind it
+        (31e-3, 5, 1),  # two of four take 32 ms, one of four and one of three 30 ms
+    ],
+)
+def test_admission_regards_what_runs_together(deadline_s: float, one_by_one: int, in_batches: int) -> None:
     device = toy_lanes(1)
     tables = {"m": toy_lane_table(device, {1: [10e-3]}, batches={4: 1.6}, name="m")}
 
     def refused(most_batch: int) -> int:
         requests = [
-            toy_request(at, "m", tables, arrival_s=0.0, deadline_s=45e-3, most_batch=most_batch)
+            toy_request(at, "m", tables, arrival_s=0.0, deadline_s=deadline_s, most_batch=most_batch)
             for at in range(8)
         ]
         policy = Admission(make("headway"), lambda request: 10e-3, 1.0)
         log = play(policy, device, tables, requests, contention=OverlapLoss(0.0))
         return sum(row.outcome == "dropped" for row in log.of("reply"))
 
-    assert refused(1) == 4
-    assert refused(4) == 0  # in two batches of 16 ms
+    assert refused(1) == one_by_one
+    assert refused(4) == in_batches
 
 
 class Ticketed:

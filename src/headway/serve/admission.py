@@ -62,7 +62,7 @@ def predicted_finish_s(
         least_s: of a request's rest, alone.
         speed: share of its full speed, in (0, 1], with which a run goes on while all lanes are busy.
         pace: of each request.
-        share: of those ahead, what each takes of its time alone if they run in batches.
+        share: what a request takes of its time alone if it runs in a batch with those that wait.
         without: waiting requests that are given up and have no part in this.
     """
     now, lanes = view.now, len(view.device.cores)
@@ -73,6 +73,8 @@ def predicted_finish_s(
         if other is not request and other.id not in gone and _before(other, request)
     ]
     ahead.sort(key=_order)
+    mates = [other for other in ahead if other.model == request.model] if request.most_batch > 1 else []
+    ahead = _before_batch(ahead, mates, request)
     ends_s = [now] * lanes
     at_once_s = now
     for run in view.running:
@@ -90,9 +92,22 @@ def predicted_finish_s(
         heapreplace(ends_s, ends_s[0] + left_s / (speed if lanes > 1 else 1.0))
         at_once_s += least_s(other) * factor
     busy = len(view.running) + len(ahead)
-    own_s = view.remaining_s(request) * pace(request)
+    own_pace = pace(request) * (share(request) if mates else 1.0)
+    own_s = view.remaining_s(request) * own_pace
     side_by_side_s = ends_s[0] + own_s / (speed if busy and lanes > 1 else 1.0)
-    return min(side_by_side_s, at_once_s + least_s(request) * pace(request))
+    return min(side_by_side_s, at_once_s + least_s(request) * own_pace)
+
+
+def _before_batch(ahead: list[Request], mates: Sequence[Request], request: Request) -> list[Request]:
+    """Those ahead of the batch that a request may join, its mates in this and other batches included.
+
+    `mates` are those ahead of the same model; a batch starts where its first one is.
+    """
+    joined = len(mates) - len(mates) % request.most_batch
+    if joined == len(mates):
+        return ahead
+    start = _order(mates[joined])
+    return [other for other in ahead if other.model == request.model or _order(other) < start]
 
 
 def _before(other: Request, request: Request) -> bool:
