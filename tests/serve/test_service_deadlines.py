@@ -104,6 +104,16 @@ def test_the_tightest_of_sla_and_time_is_the_deadline() -> None:
     assert world.refusal("time").message.endswith("has 0.5 ms")
 
 
+def test_a_clients_priority_counts_down_from_its_tenants() -> None:
+    world = ServedWorld([{"name": "a", "priority": 3}])
+    for name, priority in (("none", None), ("top", -1), ("below", -3), ("bottom", -(10**30))):
+        world.infer(0.0, name, "long", priority=priority)
+    seen: list[int] = []
+    world.at(1e-3, lambda: seen.extend(each.request.priority for each in world.service.under_way()))
+    world.play()
+    assert seen == [3, 3, 1, -1_000_000]
+
+
 def test_time_lost_on_the_way_counts() -> None:
     world = ServedWorld([STRICT])
     world.infer(0.0, "stale", timeout_s=1e-3, arrived_s=-1e6)

@@ -11,6 +11,8 @@ from headway.serve.loaded import Loaded
 NO_SLA_S: Final = 3600.0
 """The deadline of a request that nobody gave one."""
 
+LEAST_PRIORITY: Final = -1_000_000
+
 WARM_UP: Final = "headway-warm-up"
 """The tenant of what a model runs before it is ready: best effort, with an hour's time."""
 
@@ -26,7 +28,8 @@ def asked_request(
     """A tenant's request; times are on the engine's clock.
 
     Its deadline is its arrival plus the tightest of the tenant's SLA and the time that it brings. It expires
-    there if that binds: best effort only at the time that it brings.
+    there if that binds: best effort only at the time that it brings. `priority` is the client's, -1 for the
+    most important; it counts down from the tenant's own, so that nobody raises himself above others.
     """
     sla = tenant.sla_of(loaded.name)
     bounds_s = [] if sla is None else [sla.relative_deadline_s(loaded.isolated_s)]
@@ -47,7 +50,7 @@ def asked_request(
         arrival_s + relative_s,
         loaded.blocks,
         loaded.isolated_s,
-        tenant.priority if priority is None else priority,
+        tenant.priority if priority is None else max(LEAST_PRIORITY, tenant.priority + min(0, priority + 1)),
         tenant.weight,
         tenant.strict and bool(bounds_s),
         None if expires_s is None else arrival_s + expires_s,
