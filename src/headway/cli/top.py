@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headway.cli.fitted_table import Column, FittedTable
 from headway.core.errors import HeadwayError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
 
 DEFAULT_URL: Final = "http://127.0.0.1:8002"
 SNAPSHOT_PATH: Final = "/ui/snapshot"
 TIMEOUT_S: Final = 5.0
 LEAST_EVERY_S: Final = 0.2
 
-_BAR_WIDTH: Final = 30
+_BAR_WIDTH: Final = 24
 _SHOWN: Final = (
     *("name", "policy", "live", "ready", "faults", "window_s", "all", "lanes"),
     *("tenants", "tenants_left_out", "models", "models_left_out"),
@@ -141,37 +141,37 @@ def _lanes(lanes: list[Snapshot]) -> RenderableType:
     from rich.text import Text
 
     lines = []
+    names_width = max((len(_plain(lane["name"])) for lane in lanes), default=0)
     for lane in lanes:
         filled = round(_BAR_WIDTH * lane["busy"])
         bar = "█" * filled + "·" * (_BAR_WIDTH - filled)
-        lines.append(f"{_plain(lane['name']):<12} {bar} {_percent(lane['busy'])}")
+        lines.append(f"{_plain(lane['name']):<{names_width}} {bar} {_percent(lane['busy'])}")
     return Text("\n".join(lines))
 
 
 def _tenants(snapshot: Snapshot) -> RenderableType:
     from rich.text import Text
 
-    names = (
-        "tenant",
-        "SLA",
-        "met",
-        "p50 ms",
-        "p99 ms",
-        "req/s",
-        "queue",
-        "late",
-        "shed",
-        "rejected",
-        "failed",
+    table = FittedTable(
+        Column("tenant", is_text=True),
+        Column("SLA", 2, is_text=True),
+        Column("met"),
+        Column("p50 ms", 3),
+        Column("p99 ms", 1),
+        Column("req/s", 4),
+        Column("queue", 1),
+        Column("late", 5),
+        Column("shed", 6),
+        Column("rejected", 8),
+        Column("failed", 7),
     )
-    table = _table(*names)
     for tenant in snapshot["tenants"]:
         counts = tenant["counts"]
         met, target = tenant["attainment"], tenant["target"]
         missed = met is not None and target is not None and met < target
         table.add_row(
-            Text(_plain(tenant["name"])),
-            Text(_plain(tenant["sla"] if tenant["strict"] else f"{tenant['sla']} (best effort)".strip())),
+            _plain(tenant["name"]),
+            _plain(tenant["sla"] if tenant["strict"] else f"{tenant['sla']} (best effort)".strip()),
             Text(_percent(met), style="red" if missed else "green" if met is not None else ""),
             _number(tenant["p50_ms"]),
             _number(tenant["p99_ms"]),
@@ -186,14 +186,21 @@ def _tenants(snapshot: Snapshot) -> RenderableType:
 
 
 def _models(snapshot: Snapshot) -> RenderableType:
-    from rich.text import Text
-
-    table = _table("model", "state", "tier", "alone ms", "p50 ms", "p99 ms", "req/s", "actual/predicted")
+    table = FittedTable(
+        Column("model", is_text=True),
+        Column("state", is_text=True),
+        Column("tier", 5),
+        Column("alone ms", 4),
+        Column("p50 ms", 2),
+        Column("p99 ms", 1),
+        Column("req/s", 3),
+        Column("actual/predicted", 6),
+    )
     for model in snapshot["models"]:
         ratio, tier = model["ratio"], model["tier"]
         table.add_row(
-            Text(_plain(f"{model['name']}/{model['version']}" if model["version"] else model["name"])),
-            Text(_plain(model["state"].lower())),
+            _plain(f"{model['name']}/{model['version']}" if model["version"] else model["name"]),
+            _plain(model["state"].lower()),
             "" if tier is None else f"C{tier}",
             _number(model["alone_ms"]),
             _number(model["p50_ms"]),
@@ -204,18 +211,7 @@ def _models(snapshot: Snapshot) -> RenderableType:
     return _with_rest(table, snapshot["models_left_out"], "models")
 
 
-def _table(*names: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in names:
-        texts = name in ("tenant", "model", "SLA", "state")
-        table.add_column(name, justify="left" if texts else "right", no_wrap=name != "SLA")
-    return table
-
-
-def _with_rest(table: Table, left_out: int, what: str) -> RenderableType:
+def _with_rest(table: FittedTable, left_out: int, what: str) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
