@@ -366,9 +366,16 @@ def test_without_ray_the_extra_is_named(
 
 @pytest.mark.slow
 def test_ray_gives_the_same_as_one_process(suite_file: Path, tmp_path: Path) -> None:
+    """On a cluster of this machine alone, in a process of its own, so that it ends whatever Ray does."""
     pytest.importorskip("ray")
-    tasks = tasks_from(suite_file)[:2]
+    process = run(suite_file, tmp_path / "ray", "--seeds", "1", "--policies", "fcfs", "--ray", "local")
+    try:
+        _, said = process.communicate(timeout=180)  # seconds, but for a busy machine
+    finally:
+        process.kill()
+    assert process.returncode == 0, said
+    table = pq.read_table(tmp_path / "ray" / "results.parquet")
+    tasks = [task for task in tasks_from(suite_file, ["fcfs"]) if task.seed == 1]
     alone = evaluate(tasks, tmp_path / "one", Backend())
-    cluster = evaluate(tasks, tmp_path / "ray", Backend(ray="local"))
-    assert [shown(row) for row in cluster] == [shown(row) for row in alone]
-    assert len(finished(tmp_path / "ray")) == 4
+    assert table.column("sla_satisfaction").to_pylist() == [row["sla_satisfaction"] for row in alone]
+    assert len(finished(tmp_path / "ray")) == 2

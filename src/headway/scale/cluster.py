@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,13 +20,18 @@ def run_on_ray(
 ) -> Iterator[list[Row]]:
     """The rows of every job, in the order in which jobs end, each written into a part of `folder`.
 
-    `address` is what `ray.init` takes: `auto`, `local`, or `ray://HOST:PORT`. Jobs whose worker dies are
-    tried once more by Ray; if that dies, too, their runs have failed. Raises HeadwayError without Ray, and if
-    there is no cluster at the address.
+    `address` is what `ray.init` takes: `auto`, `local`, or `ray://HOST:PORT`; `local` starts a cluster on
+    this machine for as long as the jobs last. Jobs whose worker dies are tried once more by Ray; if that
+    dies, too, their runs have failed. Raises HeadwayError without Ray, and if there is no cluster at the
+    address.
     """
     ray = _ray()
+    own: dict[str, Any] = {}
+    if address == "local":  # nobody looks at its dashboard, and nothing is to be reported elsewhere
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        own["include_dashboard"] = False
     try:
-        ray.init(address=address, logging_level="ERROR", log_to_driver=False, ignore_reinit_error=True)
+        ray.init(address=address, logging_level="ERROR", log_to_driver=False, ignore_reinit_error=True, **own)
     except Exception as error:
         raise HeadwayError(f"--ray {address}: no cluster there: {error}") from None
     part = Part(folder, "ray")
