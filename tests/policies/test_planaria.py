@@ -3,6 +3,7 @@
 from core_scene import ends, scene, starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lane_scene import scene as lanes
 
 from headway.policies.planaria import Task, allocation
 from headway.testing import ToyTable, toy_device, toy_request
@@ -88,3 +89,13 @@ def test_one_that_cannot_be_met_is_suspended_for_those_that_can():
     # At 1.5 the first (due at 3) cannot be met any more: 6 ms on four cores take longer. The other one can.
     log = scene("planaria", [("four", 0, 3), ("one", 0.5, 4.0)], MODELS, cores=4)
     assert ends(log)[1] < ends(log)[0]
+
+
+def test_a_request_runs_on_the_next_lower_width_that_was_measured():
+    models = {"wide": {1: [8, 8], 4: [2, 2]}, "narrow": {1: [3, 3]}}
+    requests = [("wide", 0, 100), ("narrow", 0.5, 100), ("wide", 1, 3)]  # the last is late even on all lanes
+    log = lanes("planaria", requests, models, lanes=4)
+    assert sorted(row.request for row in log.of("reply")) == [0, 1, 2]
+    widths = {(row.request, 1 + row.cores.count("+")) for row in log.of("start")}
+    assert widths <= {(0, 1), (0, 4), (1, 1), (2, 1), (2, 4)}
+    assert (0, 4) in widths

@@ -17,12 +17,13 @@ Port: cores are subarrays, layers are split over them, and a request changes its
 layer, not when all are at the end of one: a layer on one core takes far longer than a tile. Another
 allocation is also made when cores would idle. Priorities count from 1 there and from 0 here. On cores of
 several types a time on n cores is that on a mixture like the device's, and a request keeps the cores that it
-has.
+has. On lanes, where not every width of a model was measured, a request runs on the next lower one that was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from headway.core.device import Core
@@ -90,16 +91,20 @@ class Planaria(Policy):
             tasks += [self._task(request, None, view) for request in ready]
             promised = sum(len(run.moving_to or ()) for run in (*view.running, *view.moving))
             self._target = allocation(tasks, len(view.device.cores) - promised)
-            yield from self._reallocated(settled, ready, idle)
+            for task in tasks:
+                given = self._target[task.request.id]
+                self._target[task.request.id] = self._runnable(task.request, given, view)
+            yield from self._reallocated(settled, ready, idle, view)
         for request in ready:
             target = self._target.get(request.id, 0)
-            cores = tuple(self._spatial.fastest_first(request, idle, view)[:target])
+            width = self._runnable(request, min(target, len(idle)), view)
+            cores = tuple(self._spatial.fastest_first(request, idle, view)[:width])
             if cores and (len(cores) == target or not pending):
                 idle = [core for core in idle if core not in cores]
                 yield Dispatch((request,), range(request.next_block, request.blocks), cores, mode(cores))
 
     def _reallocated(
-        self, running: Sequence[Run], ready: Sequence[Request], idle: list[Core]
+        self, running: Sequence[Run], ready: Sequence[Request], idle: list[Core], view: View
     ) -> Iterator[Decision]:
         """Take cores from those that have more than they get, and give them to those that have less; what
         those that wait are to get stays idle."""
@@ -111,11 +116,18 @@ class Planaria(Policy):
                 yield Preempt(run, How.DRAIN) if get == 0 else Adjust(run, run.cores[:get])
         spare = pool[sum(self._target[request.id] for request in ready) :]
         for run in running:
-            more = self._target[run.request.id] - len(run.cores)
-            if more > 0 and spare:
+            width = min(self._target[run.request.id], len(run.cores) + len(spare))
+            more = self._runnable(run.request, width, view) - len(run.cores)
+            if more > 0:
                 yield Adjust(run, (*run.cores, *spare[:more]))
                 idle[:] = [core for core in idle if core not in spare[:more]]
                 del spare[:more]
+
+    def _runnable(self, request: Request, cores: int, view: View) -> int:
+        """The most cores up to so many on which a request can run."""
+        while cores > 1 and self._spatial.remaining_s(request, cores, view, 0) == inf:
+            cores -= 1
+        return cores
 
     def _task(self, request: Request, run: Run | None, view: View) -> Task:
         block = request.next_block if run is None else run.next_block
@@ -124,6 +136,7 @@ class Planaria(Policy):
             left_s = self._spatial.remaining_s(request, cores, view, block)
             if self._margin * left_s <= slack_s:
                 return Task(request, cores, slack_s if self._score_by_slack else 1.0, left_s, left_s)
+        most = self._runnable(request, most, view)
         return Task(request, None, slack_s, 0.0, self._spatial.remaining_s(request, most, view, block))
 
 
