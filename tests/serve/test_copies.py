@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 from headway.config.serving import Serving
 from headway.serve.frontends import Frontends, serve_frontends
-from headway.serve.grpc_codec import decode_request, encode_response
+from headway.serve.grpc_codec import RequestReader, ResponseWriter
 from headway.serve.grpc_wire import split_request
 from headway.serve.limits import Limits
 from headway.serve.protocol import inference_pb2 as pb
@@ -107,11 +107,11 @@ def test_a_message_of_grpc_is_copied_once_for_its_tensor_and_once_for_the_answer
     answers: list[bytes] = []
 
     def read() -> Any:
-        return decode_request(*split_request(data), Limits()).inputs["x"]
+        return RequestReader(Limits()).read(split_request(data)).inputs["x"]
 
     def write() -> None:
         result = InferenceResult("m", "1", {"y": ARRAY})
-        answers.append(b"".join(encode_response(result, "", (), None, final=False)))
+        answers.append(b"".join(ResponseWriter().parts(result, "", (), None, final=False)))
 
     assert held_at_most(read) < 1.1  # nothing where the tensor happens to lie aligned
     assert held_at_most(write) == pytest.approx(1.0, abs=0.1)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from conftest import HERE, LIMITS
 from fake_service import FakeService
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.serve.frontends import serve_frontends
-from headway.serve.grpc_wire import split_request, varint
+from headway.serve.grpc_codec import RequestReader
+from headway.serve.grpc_wire import SplitRequest, split_request, varint
 from headway.serve.protocol import health_pb2
 from headway.serve.protocol import inference_pb2 as pb
 from headway.serve.refusal import Refusal
@@ -351,33 +352,71 @@ def test_closing_lets_calls_end():
         assert not closing.is_alive()
 
 
-messages = st.builds(
-    lambda name, raw, shape: (name, raw, shape),
-    st.text(max_size=5),
-    st.lists(st.binary(max_size=20), max_size=3),
-    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3),
+def field(number, wire_type, content):
+    return varint(number << 3 | wire_type) + content
+
+
+lengths = st.tuples(st.binary(max_size=20), st.integers(0, 4)).map(
+    lambda drawn: (
+        varint(len(drawn[0])) + drawn[0]
+        if not drawn[1]
+        else bytes([len(drawn[0]) | 0x80, *[0x80] * (drawn[1] - 1), 0]) + drawn[0]
+    )
+)
+tensors = st.builds(
+    lambda name, datatype, shape, typed: pb.ModelInferRequest.InferInputTensor(
+        name=name, datatype=datatype, shape=shape, contents={"fp32_contents": typed} if typed else None
+    ),
+    st.sampled_from(["x", "z", ""]),
+    st.sampled_from(["FP32", "BYTES", "BOOL", "FP99"]),
+    st.lists(st.integers(-1, 3), max_size=2),
+    st.lists(st.just(0.5), max_size=2),
+)
+fields = st.one_of(
+    st.builds(field, st.integers(1, 8), st.just(2), lengths),
+    st.builds(
+        field,
+        st.sampled_from([1, 2, 3]),
+        st.just(2),
+        st.text(max_size=3).map(lambda text: varint(len(text.encode())) + text.encode()),
+    ),
+    tensors.map(lambda tensor: field(5, 2, varint(tensor.ByteSize()) + tensor.SerializeToString())),
+    st.builds(field, st.integers(1, 20), st.just(0), st.integers(0, 2**64 - 1).map(varint)),
+    st.sampled_from(
+        [b"\x7b\x7c", b"\xba\x00\x01z", b"\x3a\x05z", b"\x1a\x01\xff", b"\x3d\x00\x00\x00\x00", b"\x00"]
+    ),
+    st.binary(max_size=6),
 )
 
 
-@given(messages)
-def test_raw_contents_are_cut_out_of_a_message(drawn):
-    name, raw, shape = drawn
-    message = pb.ModelInferRequest(model_name=name, raw_input_contents=raw)
-    message.inputs.add(name="x", shape=shape)
-    message.parameters["p"].double_param = 0.5
-    head, found = split_request(message.SerializeToString())
-    assert list(map(bytes, found)) == raw
-    message.ClearField("raw_input_contents")
-    assert pb.ModelInferRequest.FromString(head) == message
-
-
-@given(st.binary(max_size=40))
-def test_any_bytes_are_split_or_refused(data):
+def outcome(reader, split):
+    """What is read, or why it is refused."""
     try:
-        head, raw = split_request(data)
-    except Refusal:
-        return
-    assert len(head) + sum(map(len, raw)) <= len(data)
+        request = reader.read(split)
+    except Refusal as refusal:
+        return refusal.message
+    return request.head, request.id, repr({name: array.tolist() for name, array in request.inputs.items()})
+
+
+@settings(max_examples=300)
+@given(st.lists(fields, max_size=7).map(b"".join))
+def test_a_message_is_read_as_protobuf_reads_it(message):
+    """Whatever it holds, and whether or not its head is remembered."""
+    whole = outcome(RequestReader(LIMITS), SplitRequest(message, None, ()))
+    reader = RequestReader(LIMITS)
+    for _ in range(2):
+        assert outcome(reader, split_request(message)) == whole
+
+
+def test_heads_are_remembered_without_the_tensors_and_ids_of_their_requests():
+    reader = RequestReader(LIMITS)
+    for number in range(1200):
+        array = np.array([number, number % 7], np.float32)
+        message = request_of(f"m{number % 600}", array=array, id=str(number)).SerializeToString()
+        request = reader.read(split_request(message))
+        assert (request.head.model, request.id) == (f"m{number % 600}", str(number))
+        np.testing.assert_array_equal(request.inputs["x"], array)
+    assert len(reader._known) <= 512
 
 
 @given(st.integers(0, 2**64 - 1))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from headway.serve.classification import best_classes
-from headway.serve.grpc_wire import with_raw_outputs
+from headway.serve.grpc_wire import SplitRequest, with_raw_outputs
 from headway.serve.limits import Limits
 from headway.serve.protocol import inference_pb2 as pb
 from headway.serve.protocol.terms import (
@@ -27,7 +27,7 @@ from headway.serve.tensors import (
     DTYPES,
     Array,
     Buffer,
-    array_from_bytes,
+    array_of,
     bytes_of,
     datatype_of,
     element_count,
@@ -39,6 +39,8 @@ FINAL_RESPONSE_WANTED = "triton_enable_empty_final_response"
 LARGE_TYPED_BYTES = 256 << 10
 
 _PIECE_ELEMENTS = 16 << 10
+_MOST_KNOWN = 512
+_MOST_KNOWN_BYTES = 2048
 _CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -57,19 +59,87 @@ _WIDE: dict[str, Any] = {"int_contents": np.int32, "uint_contents": np.uint32}
 
 
 @dataclass(frozen=True, slots=True)
-class GrpcRequest:
-    """A ModelInferRequest, read and checked."""
+class InputHead:
+    """An input without its elements, of which there are `count`; `where` names it in errors."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    count: int
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """What a ModelInferRequest says besides its id and tensors."""
 
     model: str
     version: str
-    id: str
     parameters: Parameters
-    inputs: Mapping[str, Array]
+    inputs: tuple[InputHead, ...]
     outputs: tuple[OutputWish, ...]
+    wanted: tuple[str, ...]
+    wants_classes: bool
+    wants_final_response: bool
 
-    @property
-    def wants_final_response(self) -> bool:
-        return flag(self.parameters, FINAL_RESPONSE_WANTED, "parameters", False)
+    def tensors(self, raw: Sequence[Buffer]) -> dict[str, Array]:
+        """The inputs of their bytes. Raises Refusal for too many, too few, or other than it says."""
+        if len(raw) != len(self.inputs):
+            raise invalid(f"raw_input_contents: {len(raw)} are given for {len(self.inputs)} inputs")
+        return {
+            entry.name: array_of(entry.datatype, entry.shape, entry.count, data, entry.where)
+            for entry, data in zip(self.inputs, raw, strict=True)
+        }
+
+
+@dataclass(slots=True)
+class GrpcRequest:
+    """A ModelInferRequest, read and checked."""
+
+    head: RequestHead
+    id: str
+    inputs: dict[str, Array]
+
+
+class RequestReader:
+    """Reads ModelInferRequests. It remembers short heads with raw tensors, since clients repeat them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._known: dict[bytes, RequestHead] = {}
+
+    def read(self, split: SplitRequest) -> GrpcRequest:
+        """A request whose aligned raw tensors are views of its message.
+
+        Raises Refusal naming the field, what was found and what is accepted.
+        """
+        short = len(split.head) <= _MOST_KNOWN_BYTES
+        if split.raw and short and split.id is not None:
+            head = self._known.get(split.head)
+            if head is not None:
+                return GrpcRequest(head, split.id, head.tensors(split.raw))
+        request = pb.ModelInferRequest()
+        try:
+            request.ParseFromString(split.head)
+        except DecodeError:
+            raise invalid("the message is not a ModelInferRequest") from None
+        head = _head(request, self._limits)
+        if split.id is None:
+            return GrpcRequest(head, request.id, _inputs(request, head, request.raw_input_contents))
+        inputs = _inputs(request, head, split.raw)
+        if split.raw and short:
+            _remember(self._known, split.head, head)
+        return GrpcRequest(head, split.id, inputs)
+
+
+_Key = TypeVar("_Key")
+_Known = TypeVar("_Known")
+
+
+def _remember(known: dict[_Key, _Known], key: _Key, value: _Known) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.pop(next(iter(known)), None)
+    known[key] = value
 
 
 def parameters_of(entries: Mapping[str, Any], where: str) -> Parameters:
@@ -83,16 +153,7 @@ def parameters_of(entries: Mapping[str, Any], where: str) -> Parameters:
     return values
 
 
-def decode_request(head: bytes, raw: Sequence[memoryview], limits: Limits) -> GrpcRequest:
-    """Read a ModelInferRequest that split_request has split; aligned raw tensors are views of it.
-
-    Raises Refusal naming the field, what was found and what is accepted.
-    """
-    request = pb.ModelInferRequest()
-    try:
-        request.ParseFromString(head)
-    except DecodeError:
-        raise invalid("the message is not a ModelInferRequest") from None
+def _head(request: Any, limits: Limits) -> RequestHead:
     parameters = parameters_of(request.parameters, "parameters")
     refuse_sequences(parameters)
     for field, entries in (("inputs", request.inputs), ("outputs", request.outputs)):
@@ -102,51 +163,69 @@ def decode_request(head: bytes, raw: Sequence[memoryview], limits: Limits) -> Gr
             )
     if not request.inputs:
         raise invalid("inputs: none is given, at least one is needed")
-    if raw and len(raw) != len(request.inputs):
-        raise invalid(f"raw_input_contents: {len(raw)} are given for {len(request.inputs)} inputs")
-    inputs: dict[str, Array] = {}
+    inputs: dict[str, InputHead] = {}
     for i, entry in enumerate(request.inputs):
-        _new_name(entry.name, inputs, f"inputs[{i}]")
-        inputs[entry.name] = _input(entry, raw[i] if raw else None, limits)
+        name = _new_name(entry.name, inputs, f"inputs[{i}]")
+        where = f"input {shown(name)}"
+        if entry.parameters:
+            refuse_shared_memory(parameters_of(entry.parameters, where), where)
+        shape = tuple(entry.shape)
+        inputs[name] = InputHead(
+            name, entry.datatype, shape, element_count(entry.datatype, shape, where, limits), where
+        )
     wishes: dict[str, OutputWish] = {}
     for i, entry in enumerate(request.outputs):
-        _new_name(entry.name, wishes, f"outputs[{i}]")
-        where = f"output {shown(entry.name)}"
-        wishes[entry.name] = output_wish(
-            entry.name, parameters_of(entry.parameters, where) if entry.parameters else {}, where, True
+        name = _new_name(entry.name, wishes, f"outputs[{i}]")
+        where = f"output {shown(name)}"
+        wishes[name] = output_wish(
+            name, parameters_of(entry.parameters, where) if entry.parameters else {}, where, True
         )
-    return GrpcRequest(
-        request.model_name, request.model_version, request.id, parameters, inputs, tuple(wishes.values())
+    outputs = tuple(wishes.values())
+    return RequestHead(
+        request.model_name,
+        request.model_version,
+        parameters,
+        tuple(inputs.values()),
+        outputs,
+        tuple(wishes),
+        any(wish.classes for wish in outputs),
+        flag(parameters, FINAL_RESPONSE_WANTED, "parameters", False),
     )
 
 
-def _new_name(name: str, known: Mapping[str, object], where: str) -> None:
+def _inputs(request: Any, head: RequestHead, raw: Sequence[Buffer]) -> dict[str, Array]:
+    if not raw:
+        return {
+            spec.name: _typed(entry, spec) for entry, spec in zip(request.inputs, head.inputs, strict=True)
+        }
+    for entry, spec in zip(request.inputs, head.inputs, strict=True):
+        if entry.HasField("contents"):
+            raise invalid(f"{spec.where}: has contents beside raw_input_contents, only one is accepted")
+    return head.tensors(raw)
+
+
+def _new_name(name: str, known: Mapping[str, object], where: str) -> str:
     if not name:
         raise invalid(f"{where}: has no name")
     if name in known:
         raise invalid(f"{where}: the name {shown(name)} is given twice")
+    return name
 
 
-def _input(entry: Any, raw: memoryview | None, limits: Limits) -> Array:
-    where = f"input {shown(entry.name)}"
-    shape = list(entry.shape)
-    if entry.parameters:
-        refuse_shared_memory(parameters_of(entry.parameters, where), where)
-    if raw is not None:
-        if entry.HasField("contents"):
-            raise invalid(f"{where}: has contents beside raw_input_contents, only one is accepted")
-        return array_from_bytes(entry.datatype, shape, raw, where, limits)
-    count = element_count(entry.datatype, shape, where, limits)
-    field = _CONTENTS.get(entry.datatype)
+def _typed(entry: Any, spec: InputHead) -> Array:
+    where = spec.where
+    field = _CONTENTS.get(spec.datatype)
     if field is None:
-        raise invalid(f"{where}: {entry.datatype} is accepted in raw_input_contents only")
+        raise invalid(f"{where}: {spec.datatype} is accepted in raw_input_contents only")
     for other, _ in entry.contents.ListFields():
         if other.name != field:
-            raise invalid(f"{where}: has {other.name}, {entry.datatype} is accepted in {field}")
+            raise invalid(f"{where}: has {other.name}, {spec.datatype} is accepted in {field}")
     values = getattr(entry.contents, field)
-    if len(values) != count:
-        raise invalid(f"{where}: {field} has {len(values)} elements, shape {shown(shape)} takes {count}")
-    return _array(entry.datatype, field, values, where).reshape(shape)
+    if len(values) != spec.count:
+        raise invalid(
+            f"{where}: {field} has {len(values)} elements, shape {shown(list(spec.shape))} takes {spec.count}"
+        )
+    return _array(spec.datatype, field, values, where).reshape(spec.shape)
 
 
 def _array(datatype: str, field: str, values: Sequence[Any], where: str) -> Array:
@@ -163,27 +242,44 @@ def _array(datatype: str, field: str, values: Sequence[Any], where: str) -> Arra
     return array
 
 
-def encode_response(
-    result: InferenceResult,
-    request_id: str,
-    wishes: Sequence[OutputWish],
-    description: ModelDescription | None,
-    *,
-    final: bool,
-) -> list[Buffer]:
-    """The parts of a ModelInferResponse, of which the outputs' are their own memory.
+class ResponseWriter:
+    """Writes ModelInferResponses. It remembers what they say besides ids and tensors, since that repeats."""
 
-    `description` is needed where a wish is for classes. `final` marks the last answer to a request.
-    """
-    response = pb.ModelInferResponse(model_name=result.model, model_version=result.version, id=request_id)
-    if final:
-        response.parameters["triton_final_response"].bool_param = True
-    contents: list[Buffer] = []
-    for wish in wishes or [OutputWish(name) for name in result.outputs]:
-        array = result.outputs[wish.name]
-        if wish.classes and description is not None:
-            labels = description.labels.get(wish.name, ())
-            array = best_classes(array, wish.classes, labels, description.max_batch_size > 0, wish.name)
-        response.outputs.add(name=wish.name, datatype=datatype_of(array), shape=array.shape)
-        contents.append(bytes_of(array))
-    return with_raw_outputs(response.SerializeToString(), contents)
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], bytes] = {}
+
+    def parts(
+        self,
+        result: InferenceResult,
+        request_id: str,
+        wishes: Sequence[OutputWish],
+        description: ModelDescription | None,
+        *,
+        final: bool,
+    ) -> list[Buffer]:
+        """The parts of a ModelInferResponse, of which the outputs' are their own memory.
+
+        `description` is needed where a wish is for classes. `final` marks the last answer to a request.
+        """
+        contents: list[Buffer] = []
+        key: list[object] = [result.model, result.version, final]
+        arrays: dict[str, Array] = {}
+        for wish in wishes or [OutputWish(name) for name in result.outputs]:
+            array = result.outputs[wish.name]
+            if wish.classes and description is not None:
+                labels = description.labels.get(wish.name, ())
+                array = best_classes(array, wish.classes, labels, description.max_batch_size > 0, wish.name)
+            arrays[wish.name] = array
+            key += (wish.name, array.dtype, array.shape)
+            contents.append(bytes_of(array))
+        known = tuple(key)
+        head = self._known.get(known)
+        if head is None:
+            response = pb.ModelInferResponse(model_name=result.model, model_version=result.version)
+            if final:
+                response.parameters["triton_final_response"].bool_param = True
+            for name, array in arrays.items():
+                response.outputs.add(name=name, datatype=datatype_of(array), shape=array.shape)
+            head = response.SerializeToString()
+            _remember(self._known, known, head)
+        return with_raw_outputs(head, request_id, contents)

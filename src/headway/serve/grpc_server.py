@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from headway.serve.grpc_codec import LARGE_TYPED_BYTES, GrpcRequest, decode_request, encode_response
+from headway.serve.grpc_codec import LARGE_TYPED_BYTES, GrpcRequest, RequestReader, ResponseWriter
 from headway.serve.grpc_methods import GrpcMethods
 from headway.serve.grpc_wire import as_stream_response, split_request
 from headway.serve.http_messages import key_of, refusal_headers
@@ -56,6 +56,7 @@ class GrpcServer:
         self._visits = visits
         self._limits = limits
         self._infer = infer
+        self._reader, self._writer = RequestReader(limits), ResponseWriter()
         self._methods = GrpcMethods(service, settings, control=control)
         self._server: Any = None
         self._stopping = asyncio.Event()
@@ -111,30 +112,19 @@ class GrpcServer:
         async def call(data: bytes, context: Any) -> bytes:
             visit = self._begin(method, data, context, infer=infer)
             try:
-                return await self._attended(visit, answer(data, context, visit))
-            except Refusal as refusal:
-                await _abort(context, refusal)
-            except grpc.aio.AbortError:
-                raise
-            except Exception:
-                _log.exception("a gRPC call failed")
-                await _abort(context, _failed())
-            raise AssertionError("abort returned")
+                response = await answer(data, context, visit)
+            except BaseException as error:
+                self._visits.failed(visit, error)
+                await _abort(context, _refusal_of(error))
+                raise AssertionError("abort returned") from None
+            self._visits.answered(visit, "OK", len(response))
+            return response
 
         return call
 
     def _begin(self, method: str, data: bytes, context: Any, *, infer: bool) -> Visit:
         arrived_s = time.perf_counter()
         return self._visits.begin("grpc", context.peer(), method, arrived_s, len(data), infer=infer)
-
-    async def _attended(self, visit: Visit, answer: Awaitable[bytes]) -> bytes:
-        try:
-            response = await answer
-        except BaseException as error:
-            self._visits.failed(visit, error)
-            raise
-        self._visits.answered(visit, "OK", len(response))
-        return response
 
     def _message_method(self, name: str) -> Answer:
         method = getattr(self._methods, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower())
@@ -156,11 +146,11 @@ class GrpcServer:
         return b"".join(await self._answer(data, context, _metadata(context), visit, streamed=False))
 
     async def _decoded(self, data: bytes) -> GrpcRequest:
-        head, raw = split_request(data)
-        if len(head) > LARGE_TYPED_BYTES:
+        split = split_request(data)
+        if len(split.head) > LARGE_TYPED_BYTES:
             # Numbers become a tensor one by one, which another thread does beside those who are answered.
-            return await asyncio.to_thread(decode_request, head, raw, self._limits)
-        return decode_request(head, raw, self._limits)
+            return await asyncio.to_thread(self._reader.read, split)
+        return self._reader.read(split)
 
     async def _answer(
         self, data: bytes, context: Any, metadata: dict[str, str], visit: Visit, *, streamed: bool
@@ -168,33 +158,32 @@ class GrpcServer:
         if not self._infer:
             raise Refusal(Cause.FORBIDDEN, "inference is not taken on the control port")
         request = await self._decoded(data)
-        visit.asks(request.model, request.version, request.id)
+        head = request.head
+        visit.asks(head.model, head.version, request.id)
         self._visits.trace(visit, metadata)
         result = await result_of(
             self._service,
             InferenceRequest(
-                model=request.model,
-                version=request.version,
+                model=head.model,
+                version=head.version,
                 inputs=request.inputs,
-                outputs=tuple(wish.name for wish in request.outputs),
+                outputs=head.wanted,
                 id=request.id,
                 key=_key(metadata),
                 arrived_s=visit.arrived_s,
                 timeout_s=timeout_of(
-                    request.parameters, metadata.get(DEADLINE_HEADER), context.time_remaining()
+                    head.parameters, metadata.get(DEADLINE_HEADER), context.time_remaining()
                 ),
-                priority=priority_of(request.parameters),
-                peer=context.peer(),
+                priority=priority_of(head.parameters),
+                peer=visit.peer,
                 body_bytes=len(data),
                 visit=visit,
             ),
         )
         visit.result(result.queue_s, result.compute_s)
-        description = None
-        if any(wish.classes for wish in request.outputs):
-            description = self._service.describe(result.model, result.version)
-        final = streamed and request.wants_final_response
-        return encode_response(result, request.id, request.outputs, description, final=final)
+        description = self._service.describe(result.model, result.version) if head.wants_classes else None
+        final = streamed and head.wants_final_response
+        return self._writer.parts(result, request.id, head.outputs, description, final=final)
 
     async def _model_stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         """Answers in the order of the requests, of which several are under way at once."""
@@ -222,20 +211,18 @@ class GrpcServer:
         """An answer, or a message that tells why there is none: the stream goes on after either."""
         visit = self._begin("ModelStreamInfer", data, context, infer=True)
         try:
-            return await self._attended(visit, self._streamed(data, context, metadata, visit))
-        except Refusal as refusal:
-            message = refusal.message
-        except Exception:
-            _log.exception("a streamed gRPC request failed")
-            message = _failed().message
+            parts = await self._answer(data, context, metadata, visit, streamed=True)
+            answer = b"".join(as_stream_response(parts))
+        except BaseException as error:
+            self._visits.failed(visit, error)
+            message = _refusal_of(error).message
+        else:
+            self._visits.answered(visit, "OK", len(answer))
+            return answer
         response = pb.ModelStreamInferResponse(error_message=message)
         response.infer_response.id = _request_id(data)
-        answer: bytes = response.SerializeToString()
-        return answer
-
-    async def _streamed(self, data: bytes, context: Any, metadata: dict[str, str], visit: Visit) -> bytes:
-        parts = await self._answer(data, context, metadata, visit, streamed=True)
-        return b"".join(as_stream_response(parts))
+        told: bytes = response.SerializeToString()
+        return told
 
     # Health
 
@@ -278,7 +265,13 @@ def _key(metadata: dict[str, str]) -> str | None:
     return key_of(metadata)
 
 
-def _failed() -> Refusal:
+def _refusal_of(error: BaseException) -> Refusal:
+    """What a client hears of it. Raises it again where nobody is left to hear: the call was cancelled."""
+    if isinstance(error, Refusal):
+        return error
+    if not isinstance(error, Exception):
+        raise error
+    _log.error("a gRPC call failed", exc_info=error)
     return Refusal(Cause.INTERNAL, "the server failed to answer this request; its log tells more")
 
 

@@ -73,14 +73,16 @@ def element_count(datatype: str, shape: Sequence[int], where: str, limits: Limit
             raise invalid(
                 f"{where}: shape {shown(list(shape))} holds {shown(size)}, the limit is {limits.elements}"
             )
-    count = math.prod(shape)
+    # A 0 would hide the other dimensions, of which NumPy wants the product to be small, too.
+    count = math.prod(size or 1 for size in shape)
     if count > limits.elements:
+        beside = " beside its 0" if 0 in shape else ""
         raise Refusal(
             Cause.TOO_LARGE,
-            f"{where}: shape {shown(list(shape))} has {shown(count)} elements, "
+            f"{where}: shape {shown(list(shape))} has {shown(count)} elements{beside}, "
             f"at most {limits.elements} are accepted",
         )
-    return count
+    return 0 if 0 in shape else count
 
 
 def array_from_bytes(datatype: str, shape: Sequence[int], data: Buffer, where: str, limits: Limits) -> Array:
@@ -88,7 +90,11 @@ def array_from_bytes(datatype: str, shape: Sequence[int], data: Buffer, where: s
 
     Raises Refusal for bytes that are not those of that datatype and shape.
     """
-    count = element_count(datatype, shape, where, limits)
+    return array_of(datatype, shape, element_count(datatype, shape, where, limits), data, where)
+
+
+def array_of(datatype: str, shape: Sequence[int], count: int, data: Buffer, where: str) -> Array:
+    """array_from_bytes where `count` is what element_count says of that datatype and shape."""
     if datatype == "BYTES":
         return _strings_from_bytes(data, count, where).reshape(shape)
     dtype = DTYPES[datatype]
@@ -97,14 +103,15 @@ def array_from_bytes(datatype: str, shape: Sequence[int], data: Buffer, where: s
             f"{where}: {len(data)} bytes of data, but {datatype} of shape {shown(list(shape))} "
             f"takes {count * dtype.itemsize}"
         )
-    flat = np.frombuffer(data, np.uint8)
-    if datatype == "BOOL" and count and flat.max() > 1:
-        raise invalid(f"{where}: a BOOL of byte {int(flat.max())}, only 0 and 1 are accepted")
-    array = flat.view(dtype)
+    array: Array = np.ndarray(shape, dtype, data)
+    if datatype == "BOOL" and count:
+        largest = int(array.view(np.uint8).max())
+        if largest > 1:
+            raise invalid(f"{where}: a BOOL of byte {largest}, only 0 and 1 are accepted")
     if not array.flags.aligned:
         array = array.copy()
     array.flags.writeable = False
-    return array.reshape(shape)
+    return array
 
 
 def _strings_from_bytes(data: Buffer, count: int, where: str) -> Array:
