@@ -172,13 +172,13 @@ def test_a_partner_is_cut_so_that_the_first_is_through_in_time(within, margins, 
 
 
 def test_lateness_lies_evenly_around_the_planned_end():
-    outlook = Outlook(lambda one, other: 0.0, margins=True)
-    # Planned for 10 s from now: between 8 and 15.
-    assert (SPREAD, LATER) == (0.2, 2.5)
-    assert outlook.lateness(11.0, 16.1, now=1.0) == 0.0
-    assert outlook.lateness(11.0, 8.9, now=1.0) == 1.0
-    assert outlook.lateness(11.0, 12.5, now=1.0) == pytest.approx(0.5)
-    plain = Outlook(lambda one, other: 0.0, margins=False)
+    outlook = Outlook(lambda one, other: 0.0, alike, margins=True)
+    # Planned for 10 s from now.
+    first_s, last_s = 11.0 - 10.0 * SPREAD, 11.0 + 10.0 * LATER * SPREAD
+    assert outlook.lateness(11.0, last_s + 0.01, now=1.0) == 0.0
+    assert outlook.lateness(11.0, first_s - 0.01, now=1.0) == 1.0
+    assert outlook.lateness(11.0, (first_s + last_s) / 2, now=1.0) == pytest.approx(0.5)
+    plain = Outlook(lambda one, other: 0.0, alike, margins=False)
     assert (plain.lateness(11.0, 11.0, now=1.0), plain.lateness(11.0, 10.99, now=1.0)) == (0.0, 1.0)
 
 
@@ -188,10 +188,21 @@ def job(id, work_s, due_s, weight=1.0):
     return Job(due_s, id, request, None, 0.0, work_s, work_s, work_s, 1)
 
 
+def alike(job):
+    return 1.0
+
+
+def test_plans_lose_what_the_requests_are_worth_that_are_late():
+    outlook = Outlook(lambda one, other: 0.0, lambda job: job.request.weight, margins=False)
+    jobs = [job(0, 4.0, 3.9, weight=2.0), job(1, 4.0, 3.9, weight=3.0), job(2, 4.0, 4.0, weight=5.0)]
+    assert outlook.side_by_side(jobs, 3, 0.0, (), 0.0) == 5.0
+    assert outlook.in_turn(jobs, 0.1, 0.0) == 10.0
+
+
 def test_a_plan_side_by_side_stretches_runs_while_they_are_together():
     # 4 and 8 with a loss of one half: the short one ends after 6, the long one after 6 + 4 = 10. If the long
     # one cannot be in time it takes no lane, and the short one is not stretched.
-    outlook = Outlook(lambda one, other: 0.5, margins=False)
+    outlook = Outlook(lambda one, other: 0.5, alike, margins=False)
     for due_short, due_long, late in ((6, 10, 0), (5.9, 10, 1), (6, 9.9, 1), (5.9, 9.9, 1)):
         jobs = [job(0, 4.0, due_short), job(1, 8.0, due_long)]
         assert outlook.side_by_side(jobs, 2, 0.0, (), 0.0) == late
@@ -215,16 +226,27 @@ def test_admission_leaves_out_as_few_as_possible(jobs):
                 return False
         return True
 
-    kept = admitted(plan, gain=0.0, now=0.0)
+    kept = admitted(plan, alike, gain=0.0, now=0.0)
     assert fits([each for each in plan if each.id in kept])
     most = max(count for count in range(len(plan) + 1) if any(map(fits, combinations(plan, count))))
     assert len(kept) == most
 
 
 def test_a_weight_keeps_the_large_one_and_overlap_is_credited_in_part():
-    assert admitted([job(0, 4, 5, weight=4), job(1, 3, 6.5)], gain=0.0, now=0.0) == {0}
+    def weight(job):
+        return job.request.weight
+
+    assert admitted([job(0, 4, 5, weight=4), job(1, 3, 6.5)], weight, gain=0.0, now=0.0) == {0}
     # 4 + 3 within 6.5: with a gain of 0.2, 0.9 of 7 is 6.3.
-    assert admitted([job(0, 4, 5), job(1, 3, 6.5)], gain=0.2, now=0.0) == {0, 1}
+    assert admitted([job(0, 4, 5), job(1, 3, 6.5)], alike, gain=0.2, now=0.0) == {0, 1}
+
+
+def test_a_large_request_that_is_nearly_through_is_not_left_out_for_a_small_one():
+    # 4 of 40 are left of the large one when two small ones come, of which only one fits beside it.
+    models = {"large": {1: [4] * 10}, "small": {1: [3]}}
+    log = scene("headway", [("large", 0, 45), ("small", 35, 9), ("small", 35.5, 9)], models, lanes=1)
+    outcomes = {row.request: row.outcome for row in log.of("reply")}
+    assert (outcomes[0], sorted(outcomes.values())) == ("done", ["done", "done", "dropped"])
 
 
 def test_on_lanes_it_needs_what_its_half_there_needs():

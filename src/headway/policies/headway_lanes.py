@@ -5,10 +5,10 @@ done, if they do not disturb each other too much. At each decision (docs/headway
 
 1. Admission. Waiting and running requests are taken in order of deadline, as if they ran one after the other,
    with some credit for what running side by side gains; whenever one would be late, the one with most work
-   per unit of weight is left out (`headway_outlook`).
+   left per unit of value is left out (`headway_outlook`).
 2. Alone or side by side. Two plans are walked through: all on single lanes, stretched by the losses of pairs;
-   and the first alone, the others afterwards. It is alone if that saves more requests, in expectation, than
-   the work that it costs is worth. That is the more, the more there is to do.
+   and the first alone, the others afterwards. It is alone if the requests that this saves, in expectation,
+   are worth more than the work that it costs. That is the more, the more there is to do.
 3. Partner. Beside the first goes the next one, or another that disturbs it clearly less; so many of its
    blocks, found by bisection, that the first is through in time by the estimator's upper bound.
 4. A run that starts takes along others of its model that would have to wait, where they allow it, that saves
@@ -30,7 +30,7 @@ from headway.core.request import Request
 from headway.core.run import Run
 from headway.policies.base import Policy
 from headway.policies.batching import Queue
-from headway.policies.headway_outlook import Outlook, admitted
+from headway.policies.headway_outlook import VALUE_POWER, Outlook, admitted
 from headway.policies.headway_pairs import PairLosses, best_partner, partner_end
 from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from, stops
 from headway.policies.width import batch_table, fair_share, fastest, rest
@@ -46,7 +46,8 @@ LEAST_GAIN: Final = 0.04
 and a partner takes another's turn only if its loss is less by as much."""
 
 PRICE: Final = 0.5
-"""What a mean request's worth of work is worth while the device is as busy as can be, in requests in time."""
+"""What a mean request's worth of work is worth while the device is as busy as can be, in mean requests in
+time."""
 
 BUSY: Final = 0.4
 """Up to this utilisation, work costs nothing."""
@@ -77,7 +78,8 @@ class OnLanes(Policy):
         self._drifts = Drifts()
         self._load = Load()
         self._losses = PairLosses()
-        self._outlook = Outlook(self._losses.of, margins=margins)
+        self._work_value: dict[str, float] = {}  # by model
+        self._outlook = Outlook(self._losses.of, self._value, margins=margins)
         self._served_s: dict[str, float] = {}  # lane time of best-effort tenants
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
@@ -85,7 +87,9 @@ class OnLanes(Policy):
         self._losses.see(request, view)
         if not request.started:
             narrow_s, wide_s, _ = self._left.seconds(request, 0, view)
-            self._load.arrived(min(narrow_s, wide_s), view.now)
+            work_s = min(narrow_s, wide_s)
+            worth = self._work_value[request.model] = work_s**VALUE_POWER
+            self._load.arrived(work_s, request.weight * worth, view.now)
         return (0.0, request.deadline_s) if request.strict else (1.0, request.arrival_s)
 
     def decide(self, view: View) -> Iterator[Decision]:
@@ -113,7 +117,7 @@ class OnLanes(Policy):
         if len(jobs) > 1:
             jobs.sort(key=by_deadline if jobs[-1].request.strict else self._by_deficit)
             if self._admission:
-                ids = admitted(jobs, self._gain(jobs, view), now)
+                ids = admitted(jobs, self._value, self._gain(jobs, view), now)
                 if ids and len(ids) < len(jobs):
                     out = [job for job in jobs if job.id not in ids]
                     jobs = [job for job in jobs if job.id in ids]
@@ -144,6 +148,10 @@ class OnLanes(Policy):
             self._served_s[tenant] = self._served_s.get(tenant, least_s) + used_s
 
     # --- the plan ----------------------------------------------------------------------------------
+
+    def _value(self, job: Job) -> float:
+        request = job.request
+        return request.weight * self._work_value[request.model]
 
     def _gain(self, jobs: Sequence[Job], view: View) -> float:
         """The share of time that all of them side by side save over one after the other."""
@@ -254,24 +262,24 @@ class OnLanes(Policy):
 
 
 class Load:
-    """How much work arrives, and what a second of work is worth in requests in time."""
+    """How much work arrives, and what a second of work is worth."""
 
-    __slots__ = ("_count", "_seen_s", "_work_s")
+    __slots__ = ("_seen_s", "_value", "_work_s")
 
     def __init__(self) -> None:
-        self._seen_s = self._work_s = self._count = 0.0
+        self._seen_s = self._work_s = self._value = 0.0
 
-    def arrived(self, work_s: float, now: float) -> None:
-        """A request has arrived that takes so long by itself."""
+    def arrived(self, work_s: float, value: float, now: float) -> None:
+        """A request has arrived that takes so long by itself, and is worth so much if it is in time."""
         fade = exp2((self._seen_s - now) / MEMORY_S)
         self._seen_s = now
         self._work_s = self._work_s * fade + work_s
-        self._count = self._count * fade + 1.0
+        self._value = self._value * fade + value
 
     def price(self) -> float:
-        """Requests in time that a second of the device is worth."""
+        """The value that a second of the device is worth."""
         if self._work_s <= 0.0:
             return 0.0
         utilisation = self._work_s * log(2.0) / MEMORY_S
         busy = min(1.0, max(0.0, (utilisation - BUSY) / (1.0 - BUSY)))
-        return PRICE * busy * self._count / self._work_s
+        return PRICE * busy * self._value / self._work_s

@@ -9,11 +9,16 @@ from typing import Final
 
 from headway.policies.lane_plan import Job
 
-SPREAD: Final = 0.2
+SPREAD: Final = 0.05
 """A plan's end t seconds from now is believed to come at most so large a share of t earlier than planned."""
 
 LATER: Final = 2.5
-"""And at most this many times as much later: arrivals overtake, co-runners change. Tuned with SPREAD."""
+"""And at most this many times as much later: arrivals overtake, co-runners change. Tuned with SPREAD: with
+wider ones nothing runs side by side where deadlines are tight, with none more short requests are late."""
+
+VALUE_POWER: Final = 0.5
+"""That a request is in time is worth its weight times this power of the work of its whole model: between 0,
+by which large requests are those left out, and 1, by which many small ones are late for a large one."""
 
 CREDIT: Final = 0.5
 """Share of what running side by side gains over one after the other that admission counts on."""
@@ -21,12 +26,18 @@ CREDIT: Final = 0.5
 Loss = Callable[[str, str], float]
 """The overlap loss of runs of two models."""
 
+Value = Callable[[Job], float]
+"""What it is worth that a request is in time."""
+
 
 class Outlook:
-    """Expected lateness of plans; without `margins` a request is late if its planned end is, and not else."""
+    """Expected lateness of plans; without `margins` a request is late if its planned end is, and not else.
 
-    def __init__(self, loss: Loss, *, margins: bool) -> None:
-        self._loss = loss
+    What plans lose is the sum over requests of `value` times how likely they are late.
+    """
+
+    def __init__(self, loss: Loss, value: Value, *, margins: bool) -> None:
+        self._loss, self._value = loss, value
         self._spread = SPREAD if margins else 0.0
 
     def lateness(self, end_s: float, deadline_s: float, now: float) -> float:
@@ -48,17 +59,17 @@ class Outlook:
         busy: Sequence[tuple[float, int, str]],
         now: float,
     ) -> float:
-        """How many are expected to be late if each in turn takes the single lane that is free first.
+        """What is lost if each in turn takes the single lane that is free first.
 
         `busy` holds for each lane on which a block still runs at `at_s` the seconds it takes from then on,
         and the request and the model of its run; a running request among the jobs keeps its lane. Runs that
         are together stretch each other by their pairs' losses. Who would be late anyway takes no lane.
         """
-        loss, late = self._loss, 0.0
+        loss, value, lost = self._loss, self._value, 0.0
         left = [seconds for seconds, _, _ in busy]
         owners = [owner for _, owner, _ in busy]
         models = [model for _, _, model in busy]
-        due = [inf] * len(left)
+        due, values = [inf] * len(left), [0.0] * len(left)
         queue = iter(jobs)
         job = next(queue, None)
         while job is not None or left:
@@ -68,6 +79,7 @@ class Outlook:
                     place = owners.index(job.id)
                     left[place] += job.narrow_s
                     due[place], owners[place] = job.deadline_s, -1
+                    values[place] = value(job)
                     job = next(queue, None)
                     continue
                 if len(left) < lanes:
@@ -75,20 +87,21 @@ class Outlook:
                     # Half of the stretch: co-runners end, too.
                     stretch = 1.0 + 0.5 * sum([loss(model, other) for other in models])
                     if at_s + more_s * stretch > job.deadline_s:
-                        late += 1.0
+                        lost += value(job)
                     else:
                         left.append(more_s)
                         owners.append(-1)
                         models.append(model)
                         due.append(job.deadline_s)
+                        values.append(value(job))
                     job = next(queue, None)
                     continue
             place, step_s = self._advance(left, models)
             at_s += step_s
             if due[place] < inf:
-                late += self.lateness(at_s, due[place], now)
-            del left[place], owners[place], models[place], due[place]
-        return late
+                lost += values[place] * self.lateness(at_s, due[place], now)
+            del left[place], owners[place], models[place], due[place], values[place]
+        return lost
 
     def _advance(self, left: list[float], models: Sequence[str]) -> tuple[int, float]:
         """Go on until one of the runs ends: which one, and after how many seconds."""
@@ -111,25 +124,26 @@ class Outlook:
         return ends.index(step_s), step_s
 
     def in_turn(self, jobs: Sequence[Job], at_s: float, now: float) -> float:
-        """How many are expected to be late if one runs after the other, each as fast as it can."""
-        late = 0.0
+        """What is lost if one runs after the other, each as fast as it can."""
+        lost = 0.0
         for job in jobs:
             end_s = max(at_s, job.from_s) + job.least_s
             if job.deadline_s < inf:
                 chance = self.lateness(end_s, job.deadline_s, now)
-                late += chance
+                lost += self._value(job) * chance
                 if chance >= 1.0:
                     continue
             at_s = end_s
-        return late
+        return lost
 
 
-def admitted(jobs: Sequence[Job], gain: float, now: float) -> set[int]:
+def admitted(jobs: Sequence[Job], value: Value, gain: float, now: float) -> set[int]:
     """The ids of those that can be in time together; `jobs` are in order of deadline.
 
     The rule of Moore and Hodgson (1968; see `headway_admission`) for one machine that runs them one after
-    the other, each as fast as it can: whenever one would be late, the one with most work per unit of weight
-    is left out. Of the share `gain` that running them side by side saves, a CREDIT is counted on.
+    the other, each as fast as it can: whenever one would be late, the one with most work per unit of value
+    is left out. The work is what is left, so that one that is nearly through stays. Of the share `gain` that
+    running them side by side saves, a CREDIT is counted on.
     """
     share = 1.0 - CREDIT * max(0.0, gain)
     taken: list[tuple[float, int, float]] = []
@@ -137,7 +151,7 @@ def admitted(jobs: Sequence[Job], gain: float, now: float) -> set[int]:
     end_s = now
     for job in jobs:
         work_s = share * job.least_s
-        entry = (-job.least_s / job.request.weight, job.id, work_s)
+        entry = (-job.least_s / value(job), job.id, work_s)
         if is_heap:
             heappush(taken, entry)
         else:
