@@ -30,7 +30,13 @@ IDLE_S: Final = 5.0
 LIMIT_S: Final = 900.0
 """For one model, however little of the processors the lanes leave."""
 
-_PROGRAM: Final = "from headway.serve.intake_child import main; main()"
+GENTLE_S: Final = 45.0
+"""For one model in time that nobody else wants; if that is too little, it is begun again at low priority."""
+
+_PROGRAM: Final = (
+    "from headway.serve.priority import lower_priority; lower_priority(only_when_idle={gentle});"
+    " from headway.serve.intake_child import main; main()"
+)
 
 
 class IntakeProcess:
@@ -38,6 +44,8 @@ class IntakeProcess:
 
     What the child does never waits in front of the lanes' work, holds no lock of this process, and cannot
     break it: a model that crashes the runtime ends the child. It is started when needed and ends when idle.
+    While the server is `serving`, the child runs only when a processor is idle. Before, there is nobody whom
+    it could disturb, and other programs on the machine would make the start take long.
 
     Args:
         widths: numbers of threads to measure models with, each with its processors.
@@ -47,6 +55,7 @@ class IntakeProcess:
     def __init__(self, widths: Mapping[int, Sequence[int]], beside: Sequence[int] = ()) -> None:
         self._widths = {width: tuple(processors) for width, processors in widths.items()}
         self._beside = tuple(beside)
+        self.serving = False
         self._known: set[tuple[str, str]] = set()
         self._folder = tempfile.TemporaryDirectory(prefix="headway-models-")
         self._lock = threading.Lock()
@@ -56,6 +65,11 @@ class IntakeProcess:
         self._taken_in = 0
         self._idle: threading.Timer | None = None
         self._closed = False
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the child, None if there is none."""
+        return None if self._process is None else self._process.pid
 
     def take_in(self, source: ModelSource, key: str) -> Intake:
         """Split and measure a model, or find that it was measured before; see `headway.live.profiler`.
@@ -95,32 +109,39 @@ class IntakeProcess:
         self._folder.cleanup()
 
     def _ask(self, source: ModelSource, key: str) -> Intake | str:
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            self._start()
-        connection = self._connection
-        assert connection is not None
-        try:
-            known = (source.name, source.version)
-            connection.send((source, key, self._widths, self._beside, known in self._known))
-            self._known.add(known)
-            if not connection.poll(LIMIT_S):
+        known = (source.name, source.version) in self._known
+        self._known.add((source.name, source.version))
+        tries = ((True, GENTLE_S), (False, LIMIT_S)) if self.serving else ((False, LIMIT_S),)
+        for gentle, limit_s in tries:
+            if self._closed:
+                return "the server is being stopped"
+            if self._process is None or self._process.poll() is not None:
                 self._end()
-                return f"could not be taken in within {LIMIT_S:g} s"
-            answer: Intake | str = connection.recv()
-        except (EOFError, OSError):
-            status = self._end()
-            self._clear()
-            return f"the process that took it in was ended by it (status {status})"
-        return answer
+                self._start(gentle)
+            connection = self._connection
+            assert connection is not None
+            try:
+                connection.send((source, key, self._widths, self._beside, known, gentle))
+                if connection.poll(limit_s):
+                    answer: Intake | str = connection.recv()
+                    return answer
+            except (EOFError, OSError):
+                status = self._end()
+                self._clear()
+                return f"the process that took it in was ended by it (status {status})"
+            self._kill()
+        return f"could not be taken in within {LIMIT_S:g} s"
 
-    def _start(self) -> None:
+    def _start(self, gentle: bool) -> None:
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                [sys.executable, "-c", _PROGRAM.format(gentle=gentle), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # what Ctrl-C means is decided here
+                # What Ctrl-C means is decided here. In a session of its own it would not be below the lanes:
+                # Linux gives each session the same share, and counts priorities within it.
+                process_group=0,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={
                     **os.environ,
@@ -152,6 +173,13 @@ class IntakeProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+
+    def _kill(self) -> None:
+        """End it in the middle of its work; it would not hear that the connection is closed."""
+        if self._process is not None:
+            self._process.kill()
+        self._end()
+        self._clear()
 
     def _clear(self) -> None:
         """Remove what a process that crashed had begun to write."""

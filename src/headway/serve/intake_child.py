@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Final
 
 from headway.core.errors import HeadwayError
 from headway.live.cache import Found, ProfileCache
 from headway.live.processors import machine, runtime
 from headway.live.profiler import Intake
 from headway.models.profile import ModelProfile
+from headway.serve.priority import lower_priority
 from headway.serve.repository import ModelSource
-
-LOWEST_PRIORITY: Final = 19
 
 
 class KeptProfiles(ProfileCache):
@@ -44,12 +41,14 @@ def take_in_here(
     widths: Mapping[int, Sequence[int]],
     beside: Sequence[int],
     again: bool,
+    gentle: bool,
 ) -> Intake | str:
     """Take a model in, or say why that cannot be.
 
     `again` tells that this server had it before: what was measured then is good enough. `beside` are the
-    processors of another lane, for probes.
+    processors of another lane, for probes. `gentle` means from now on in time that nobody else wants.
     """
+    lower_priority(only_when_idle=gentle)
     from headway.live.profiler import take_in
     from headway.models.reading import zoo_source
 
@@ -81,8 +80,6 @@ def take_in_here(
 
 def main() -> None:
     """Serve the socket whose descriptor is the program's argument."""
-    with suppress(OSError, AttributeError):
-        os.nice(LOWEST_PRIORITY)
     connection = Connection(int(sys.argv[1]))
     with suppress(EOFError, OSError):
         while True:

@@ -176,6 +176,7 @@ class Server:
             except Refusal as refusal:
                 failures.append(refusal.message)
         self.service.be_ready()
+        self._intake.serving = True
         return failures
 
     def reload(self, serving: Serving) -> None:
