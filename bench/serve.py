@@ -29,7 +29,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any
@@ -202,7 +202,7 @@ def grpc_call(port: int, method: str) -> Callable[[], None]:
     return call
 
 
-def measure(rounds: int, requests: int) -> dict[str, list[float]]:
+def measure(systems: Sequence[str], rounds: int, requests: int) -> dict[str, list[float]]:
     """Milliseconds of the server's processor time per request, a number per round, by system."""
     servers = {
         system: subprocess.Popen(
@@ -211,7 +211,7 @@ def measure(rounds: int, requests: int) -> dict[str, list[float]]:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for system in SYSTEMS
+        for system in systems
     }
 
     def line_of(system: str) -> str:
@@ -224,7 +224,7 @@ def measure(rounds: int, requests: int) -> dict[str, list[float]]:
 
     try:
         calls = {}
-        for system in SYSTEMS:
+        for system in systems:
             port = int(line_of(system))
             if system.startswith("grpc"):
                 calls[system] = grpc_call(port, INFER_METHOD if system == "grpc-headway" else BYTES_METHOD)
@@ -232,10 +232,10 @@ def measure(rounds: int, requests: int) -> dict[str, list[float]]:
                 calls[system] = http_call(port)
             for _ in range(50):
                 calls[system]()
-        times_ms: dict[str, list[float]] = {system: [] for system in SYSTEMS}
+        times_ms: dict[str, list[float]] = {system: [] for system in systems}
         for round_number in range(rounds):
-            turn = round_number % len(SYSTEMS)
-            for system in SYSTEMS[turn:] + SYSTEMS[:turn]:
+            turn = round_number % len(systems)
+            for system in (*systems[turn:], *systems[:turn]):
                 begin_s = time_s(system)
                 for _ in range(requests):
                     calls[system]()
@@ -251,18 +251,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--requests", type=int, default=150, help="per system and round")
+    parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=SYSTEMS, help="these systems")
     parser.add_argument("--serve", choices=SYSTEMS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve)
         return
-    times_ms = measure(options.rounds, options.requests)
+    times_ms = measure(options.only, options.rounds, options.requests)
     print(f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} processors")
     print(f"{options.rounds} rounds of {options.requests} requests; ms of processor time per request")
     print(f"{'system':18} {'median':>7} {'least':>7} {'most':>7}")
     for system, values in times_ms.items():
         print(f"{system:18} {median(values):7.3f} {min(values):7.3f} {max(values):7.3f}")
     for protocol in ("http", "grpc"):
+        if not {f"{protocol}-headway", f"{protocol}-echo"} <= set(times_ms):
+            continue
         above = [
             ours - echo
             for ours, echo in zip(times_ms[f"{protocol}-headway"], times_ms[f"{protocol}-echo"], strict=True)

@@ -12,6 +12,7 @@ from headway.core.errors import HeadwayError
 from headway.serve.http_server import control_server, data_server
 from headway.serve.json_worker import JsonWorker
 from headway.serve.limits import Limits
+from headway.serve.memory import keep_heap
 from headway.serve.service import InferenceService
 from headway.serve.settings import Settings
 from headway.serve.visits import Visits
@@ -113,10 +114,11 @@ def serve_frontends(
     unloading models, trace and log settings - is taken on `control` (HTTP) and `control_grpc` alone; one that
     equals the address of `http` or `grpc` adds it there instead (port 0 never does). `http_routes` and
     `control_routes` are more endpoints for the HTTP ports. `visits` hears of every request. The service's
-    `load` and `unload` run on the front ends' event loop.
+    `load` and `unload` run on the front ends' event loop. The process's heap is told to keep what is freed.
 
     Raises HeadwayError for an address that cannot be listened on.
     """
+    keep_heap()
     limits, visits = limits or Limits(), visits or Visits()
     front = Frontends(settings or Settings())
     worker = front._worker
