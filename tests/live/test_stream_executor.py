@@ -245,7 +245,7 @@ def test_a_preempted_run_stops_behind_what_was_enqueued_and_goes_on_later() -> N
 
 def test_memory_that_is_full_fails_the_request_and_nothing_else() -> None:
     gpu = Gpu("fcfs", memory_bytes=BUFFER_BYTES)
-    gpu.run([request(0, "long"), request(1, "short"), request(2, "short", at=0.2)])
+    gpu.run([request(0, "long"), request(1, "short"), request(2, "short", at=1.0)])
     assert gpu.outcomes == {0: "done", 1: "failed", 2: "done"}
     assert gpu.executor.free_bytes == BUFFER_BYTES
 
