@@ -180,21 +180,22 @@ class OnLanes(Policy):
             if run.block_end_s > at_s
         ]
         price = self._load.price()
-        late = self._outlook.side_by_side(jobs, lanes, at_s, busy, now)
-        if late > 0.0:
+        lost = self._outlook.side_by_side(jobs, lanes, at_s, busy, now)
+        if lost > 0.0:
             begin_s = max(first.from_s, sorted(free_s)[first.lanes - 1])
             late_first = self._outlook.lateness(begin_s + first.wide_s, first.deadline_s, now)
             then_s = begin_s + (1.0 - late_first) * first.wide_s
             beside_after = self._outlook.side_by_side(jobs[1:], lanes, then_s, (), now)
-            alone = late_first + min(beside_after, self._outlook.in_turn(jobs[1:], then_s, now))
-            if late - alone > price * gain * first.wide_s:
+            lost_first = late_first * self._value(first)
+            alone = lost_first + min(beside_after, self._outlook.in_turn(jobs[1:], then_s, now))
+            if lost - alone > price * gain * first.wide_s:
                 return True
         position, less_w = best_partner(first, jobs[1 : 1 + CANDIDATES], self._losses, LEAST_GAIN)
         if position:
             partner = jobs[1 + position]
             order = [first, partner, *jobs[1 : 1 + position], *jobs[2 + position :]]
             saved_s = less_w * min(first.narrow_s, partner.narrow_s)
-            if self._outlook.side_by_side(order, lanes, at_s, busy, now) - late <= price * saved_s:
+            if self._outlook.side_by_side(order, lanes, at_s, busy, now) - lost <= price * saved_s:
                 jobs[:] = order
         return False
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from headway.policies.lane_plan import Job
 
-SPREAD: Final = 0.05
+SPREAD: Final = 0.1
 """A plan's end t seconds from now is believed to come at most so large a share of t earlier than planned."""
 
-LATER: Final = 2.5
+LATER: Final = 1.0
 """And at most this many times as much later: arrivals overtake, co-runners change. Tuned with SPREAD: with
 wider ones nothing runs side by side where deadlines are tight, with none more short requests are late."""
 
