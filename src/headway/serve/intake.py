@@ -19,6 +19,7 @@ from weakref import WeakSet
 from headway.core.errors import HeadwayError
 from headway.live.profiler import Intake
 from headway.models.weight_store import Workspace
+from headway.serve.priority import LOWEST, Rank, rank_session
 from headway.serve.repository import ModelSource
 
 MOST_INTAKES: Final = 50
@@ -30,11 +31,12 @@ IDLE_S: Final = 5.0
 LIMIT_S: Final = 900.0
 """For one model, however little of the processors the lanes leave."""
 
-GENTLE_S: Final = 45.0
-"""For one model in time that nobody else wants; if that is too little, it is begun again at low priority."""
+STEPS: Final = ((LOWEST, 8.0), (10, 8.0), (0, 14.0))
+"""While the server serves: priorities of the child's session, and for how many seconds it has each. A model
+that is not taken in then is begun again, as before the server served: somebody waits for it."""
 
 _PROGRAM: Final = (
-    "from headway.serve.priority import lower_priority; lower_priority(only_when_idle={gentle});"
+    "from headway.serve.priority import Rank, take_rank; take_rank(Rank({rank!r}));"
     " from headway.serve.intake_child import main; main()"
 )
 
@@ -111,36 +113,45 @@ class IntakeProcess:
     def _ask(self, source: ModelSource, key: str) -> Intake | str:
         known = (source.name, source.version) in self._known
         self._known.add((source.name, source.version))
-        tries = ((True, GENTLE_S), (False, LIMIT_S)) if self.serving else ((False, LIMIT_S),)
-        for gentle, limit_s in tries:
+        for rank in (Rank.IDLE, Rank.BEFORE_SERVING) if self.serving else (Rank.BEFORE_SERVING,):
             if self._closed:
                 return "the server is being stopped"
             if self._process is None or self._process.poll() is not None:
                 self._end()
-                self._start(gentle)
-            connection = self._connection
-            assert connection is not None
+                self._start(rank)
             try:
-                connection.send((source, key, self._widths, self._beside, known, gentle))
-                if connection.poll(limit_s):
-                    answer: Intake | str = connection.recv()
-                    return answer
+                answer = self._answer((source, key, self._widths, self._beside, known, rank), rank)
             except (EOFError, OSError):
                 status = self._end()
                 self._clear()
                 return f"the process that took it in was ended by it (status {status})"
+            if answer is not None:
+                return answer
             self._kill()
         return f"could not be taken in within {LIMIT_S:g} s"
 
-    def _start(self, gentle: bool) -> None:
+    def _answer(self, question: tuple[object, ...], rank: Rank) -> Intake | str | None:
+        """The child's answer, None if it takes too long. Raises EOFError or OSError if the child ends."""
+        connection, process = self._connection, self._process
+        assert connection is not None
+        assert process is not None
+        connection.send(question)
+        steps = STEPS if rank is Rank.IDLE else ((None, LIMIT_S),)
+        for priority, limit_s in steps:
+            if priority is not None:
+                rank_session(process.pid, priority)
+            if connection.poll(limit_s):
+                answer: Intake | str = connection.recv()
+                return answer
+        return None
+
+    def _start(self, rank: Rank) -> None:
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM.format(gentle=gentle), str(theirs.fileno())],
+                [sys.executable, "-c", _PROGRAM.format(rank=rank.value), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                # What Ctrl-C means is decided here. In a session of its own it would not be below the lanes:
-                # Linux gives each session the same share, and counts priorities within it.
-                process_group=0,
+                start_new_session=True,  # what Ctrl-C means is decided here; see also `take_rank`
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={

@@ -13,7 +13,7 @@ from headway.live.cache import Found, ProfileCache
 from headway.live.processors import machine, runtime
 from headway.live.profiler import Intake
 from headway.models.profile import ModelProfile
-from headway.serve.priority import lower_priority
+from headway.serve.priority import Rank, take_rank
 from headway.serve.repository import ModelSource
 
 
@@ -41,14 +41,14 @@ def take_in_here(
     widths: Mapping[int, Sequence[int]],
     beside: Sequence[int],
     again: bool,
-    gentle: bool,
+    rank: Rank,
 ) -> Intake | str:
     """Take a model in, or say why that cannot be.
 
     `again` tells that this server had it before: what was measured then is good enough. `beside` are the
-    processors of another lane, for probes. `gentle` means from now on in time that nobody else wants.
+    processors of another lane, for probes. `rank` is taken before.
     """
-    lower_priority(only_when_idle=gentle)
+    take_rank(rank)
     from headway.live.profiler import take_in
     from headway.models.reading import zoo_source
 

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
-_LOWEST: Final = 19
+LOWEST: Final = 19
 
 
-def lower_priority(*, only_when_idle: bool) -> None:
-    """Put this thread, and those that it starts from now on, behind everything else of this session.
+class Rank(StrEnum):
+    """How a process that works in the background ranks beside others. By itself it can only go down."""
 
-    `only_when_idle` is Linux's class for that: whoever else is to run takes the processor at once, while a
-    task that is merely nice keeps it to the end of its slice. There is no way back without a privilege.
-    Systems that do not have this stay as they are.
+    BEFORE_SERVING = "before serving"
+    """The lowest priority, but the share of any program on the machine: nobody is being served yet."""
+    IDLE = "idle"
+    """Whoever else is to run takes the processor at once; a task that is merely nice keeps it for a while."""
+
+
+def take_rank(rank: Rank) -> None:
+    """Rank this thread, and those that it starts from now on, like that. It needs a session of its own.
+
+    Linux may give each session the same share, whatever the priorities within it, and has a priority of the
+    session for that. In the server's own session, though, this work would use up the lanes' share beside
+    other programs. Where a system does not know one of these means, the others are left.
     """
     with suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, 0, _LOWEST)
-    if only_when_idle:
+        os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
+    if rank is Rank.IDLE:
+        rank_session(os.getpid(), LOWEST)
         with suppress(OSError, AttributeError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def rank_session(process_id: int, priority: int) -> None:
+    """Rank a process's session by a priority from 0, an equal share, to 19; it can go up again, too.
+
+    Linux has that where sched_autogroup_enabled is set; other systems and a process that is gone are left.
+    """
+    with suppress(OSError):
+        Path(f"/proc/{process_id}/autogroup").write_text(str(priority))
