@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,10 +12,11 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
+from headway.serve.grpc_calls import abort, message_of, metadata_of, refusal_of
 from headway.serve.grpc_codec import LARGE_TYPED_BYTES, GrpcRequest, RequestReader, ResponseWriter
 from headway.serve.grpc_methods import GrpcMethods
 from headway.serve.grpc_wire import as_stream_response, split_request
-from headway.serve.http_messages import key_of, refusal_headers
+from headway.serve.http_messages import key_of
 from headway.serve.inflight import result_of
 from headway.serve.limits import Limits
 from headway.serve.protocol import health_pb2
@@ -31,12 +31,13 @@ from headway.serve.visits import Visit, Visits
 SERVICE = "inference.GRPCInferenceService"
 HEALTH = "grpc.health.v1.Health"
 
-_log = logging.getLogger(__name__)
 _HEALTH_EVERY_S = 0.5
 _MESSAGE_OVERHEAD_BYTES = 64 << 10
+_CORE_LIMIT = 2
+"""Times what is accepted: gRPC itself refuses what is larger, and tells neither us nor the figures why."""
 
 Answer = Callable[[bytes, Any, Visit], Awaitable[bytes]]
-Call = Callable[[bytes, Any], Awaitable[bytes]]
+Call = Callable[[Any, Any], Awaitable[bytes]]
 
 
 class GrpcServer:
@@ -56,6 +57,7 @@ class GrpcServer:
         self._visits = visits
         self._limits = limits
         self._infer = infer
+        self._most_bytes = limits.body_bytes + _MESSAGE_OVERHEAD_BYTES
         self._reader, self._writer = RequestReader(limits), ResponseWriter()
         self._methods = GrpcMethods(service, settings, control=control)
         self._server: Any = None
@@ -63,10 +65,9 @@ class GrpcServer:
 
     async def start(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system chooses for 0. Raises RuntimeError."""
-        most_bytes = self._limits.body_bytes + _MESSAGE_OVERHEAD_BYTES
         self._server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", most_bytes),
+                ("grpc.max_receive_message_length", _CORE_LIMIT * self._most_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_metadata_size", self._limits.header_bytes),
                 ("grpc.absolute_max_metadata_size", 2 * self._limits.header_bytes),
@@ -88,7 +89,7 @@ class GrpcServer:
 
     def _inference_handlers(self) -> Any:
         handlers = {
-            "ModelInfer": grpc.unary_unary_rpc_method_handler(
+            "ModelInfer": grpc.stream_unary_rpc_method_handler(
                 self._answered("ModelInfer", self._model_infer, infer=True)
             ),
             "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._model_stream_infer),
@@ -96,26 +97,29 @@ class GrpcServer:
         for name in pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name:
             if name not in handlers:
                 answer = self._answered(name, self._message_method(name))
-                handlers[name] = grpc.unary_unary_rpc_method_handler(answer)
+                handlers[name] = grpc.stream_unary_rpc_method_handler(answer)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def _health_handlers(self) -> Any:
         handlers = {
-            "Check": grpc.unary_unary_rpc_method_handler(self._answered("Check", self._health_check)),
-            "Watch": grpc.unary_stream_rpc_method_handler(self._health_watch),
+            "Check": grpc.stream_unary_rpc_method_handler(self._answered("Check", self._health_check)),
+            "Watch": grpc.stream_stream_rpc_method_handler(self._health_watch),
         }
         return grpc.method_handlers_generic_handler(HEALTH, handlers)
 
     def _answered(self, method: str, answer: Answer, *, infer: bool = False) -> Call:
         """An answer whose refusals and defects end the call with their status."""
 
-        async def call(data: bytes, context: Any) -> bytes:
-            visit = self._begin(method, data, context, infer=infer)
+        async def call(_: Any, context: Any) -> bytes:
+            visit = None
             try:
+                data = await message_of(context)
+                visit = self._begin(method, data, context, infer=infer)
+                self._check_size(data)
                 response = await answer(data, context, visit)
             except BaseException as error:
-                self._visits.failed(visit, error)
-                await _abort(context, _refusal_of(error))
+                self._visits.failed(visit or self._begin(method, b"", context, infer=infer), error)
+                await abort(context, refusal_of(error))
                 raise AssertionError("abort returned") from None
             self._visits.answered(visit, "OK", len(response))
             return response
@@ -126,6 +130,13 @@ class GrpcServer:
         arrived_s = time.perf_counter()
         return self._visits.begin("grpc", context.peer(), method, arrived_s, len(data), infer=infer)
 
+    def _check_size(self, data: bytes) -> None:
+        if len(data) > self._most_bytes:
+            raise Refusal(
+                Cause.TOO_LARGE,
+                f"the message has {len(data)} bytes, at most {self._most_bytes} are accepted",
+            )
+
     def _message_method(self, name: str) -> Answer:
         method = getattr(self._methods, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower())
         request_type = getattr(pb, f"{name}Request")
@@ -135,7 +146,7 @@ class GrpcServer:
                 request = request_type.FromString(data)
             except DecodeError:
                 raise invalid(f"the message is not a {name}Request") from None
-            response: bytes = (await method(request, _key(_metadata(context)))).SerializeToString()
+            response: bytes = (await method(request, key_of(metadata_of(context)))).SerializeToString()
             return response
 
         return call
@@ -143,7 +154,7 @@ class GrpcServer:
     # Inference
 
     async def _model_infer(self, data: bytes, context: Any, visit: Visit) -> bytes:
-        return b"".join(await self._answer(data, context, _metadata(context), visit, streamed=False))
+        return b"".join(await self._answer(data, context, metadata_of(context), visit, streamed=False))
 
     async def _decoded(self, data: bytes) -> GrpcRequest:
         split = split_request(data)
@@ -169,7 +180,7 @@ class GrpcServer:
                 inputs=request.inputs,
                 outputs=head.wanted,
                 id=request.id,
-                key=_key(metadata),
+                key=key_of(metadata),
                 arrived_s=visit.arrived_s,
                 timeout_s=timeout_of(
                     head.parameters, metadata.get(DEADLINE_HEADER), context.time_remaining()
@@ -187,7 +198,7 @@ class GrpcServer:
 
     async def _model_stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         """Answers in the order of the requests, of which several are under way at once."""
-        metadata = _metadata(context)
+        metadata = metadata_of(context)
         under_way: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(self._limits.streamed_at_once)
         started: set[asyncio.Task[bytes]] = set()
 
@@ -211,11 +222,12 @@ class GrpcServer:
         """An answer, or a message that tells why there is none: the stream goes on after either."""
         visit = self._begin("ModelStreamInfer", data, context, infer=True)
         try:
+            self._check_size(data)
             parts = await self._answer(data, context, metadata, visit, streamed=True)
             answer = b"".join(as_stream_response(parts))
         except BaseException as error:
             self._visits.failed(visit, error)
-            message = _refusal_of(error).message
+            message = refusal_of(error).message
         else:
             self._visits.answered(visit, "OK", len(answer))
             return answer
@@ -242,13 +254,16 @@ class GrpcServer:
             raise Refusal(Cause.NOT_FOUND, f"there is no such service here; {shown(SERVICE)} is")
         return response
 
-    async def _health_watch(self, data: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _health_watch(self, _: Any, context: Any) -> AsyncIterator[bytes]:
         last = b"-"
+        data: bytes | None = None
         while not self._stopping.is_set():
             try:
+                if data is None:
+                    data = await message_of(context)
                 _, response = self._health(data)
             except Refusal as refusal:
-                await _abort(context, refusal)
+                await abort(context, refusal)
                 return
             if response != last:
                 last = response
@@ -257,36 +272,9 @@ class GrpcServer:
                 await asyncio.wait_for(self._stopping.wait(), _HEALTH_EVERY_S)
 
 
-def _metadata(context: Any) -> dict[str, str]:
-    return {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
-
-
-def _key(metadata: dict[str, str]) -> str | None:
-    return key_of(metadata)
-
-
-def _refusal_of(error: BaseException) -> Refusal:
-    """What a client hears of it. Raises it again where nobody is left to hear: the call was cancelled."""
-    if isinstance(error, Refusal):
-        return error
-    if not isinstance(error, Exception):
-        raise error
-    _log.error("a gRPC call failed", exc_info=error)
-    return Refusal(Cause.INTERNAL, "the server failed to answer this request; its log tells more")
-
-
 def _request_id(data: bytes) -> str:
     """The id of a request, as far as it can be read."""
     try:
         return str(pb.ModelInferRequest.FromString(data).id)
     except DecodeError:
         return ""
-
-
-async def _abort(context: Any, refusal: Refusal) -> None:
-    trailing = [pair for pair in refusal_headers(refusal) if pair[0] != "www-authenticate"]
-    if refusal.retry_after_s is not None:
-        # What gRPC's own retries wait for (gRFC A6).
-        trailing.append(("grpc-retry-pushback-ms", str(round(refusal.retry_after_s * 1e3))))
-    code = getattr(grpc.StatusCode, refusal.cause.grpc_code)
-    await context.abort(code, refusal.message, tuple(trailing))
