@@ -21,16 +21,10 @@ class Rank(StrEnum):
 
 
 def take_rank(rank: Rank) -> None:
-    """Rank this thread, and those that it starts from now on, like that. It needs a session of its own.
-
-    Linux may give each session the same share, whatever the priorities within it, and has a priority of the
-    session for that. In the server's own session, though, this work would use up the lanes' share beside
-    other programs. Where a system does not know one of these means, the others are left.
-    """
+    """Rank this thread, and those that it starts from now on, like that, where the system can."""
     with suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
     if rank is Rank.IDLE:
-        rank_session(os.getpid(), LOWEST)
         with suppress(OSError, AttributeError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
@@ -38,7 +32,9 @@ def take_rank(rank: Rank) -> None:
 def rank_session(process_id: int, priority: int) -> None:
     """Rank a process's session by a priority from 0, an equal share, to 19; it can go up again, too.
 
-    Linux has that where sched_autogroup_enabled is set; other systems and a process that is gone are left.
+    Where sched_autogroup_enabled is set, Linux gives each session the same share, whatever the priorities
+    within it. To be in the server's own session would be worse: beside other programs this work would use up
+    the lanes' share. Where there is no such setting, and for a process that is gone, nothing happens.
     """
     with suppress(OSError):
         Path(f"/proc/{process_id}/autogroup").write_text(str(priority))
