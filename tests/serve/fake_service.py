@@ -121,6 +121,9 @@ class FakeService:
         self.submitted.set()
         return ticket
 
+    def refused(self, model: str, version: str, key: str | None, refusal: Refusal, visit: Any) -> None:
+        visit.tenant = key or "somebody"
+
     def live(self) -> bool:
         return True
 

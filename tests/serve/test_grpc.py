@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import grpc
 import numpy as np
@@ -15,10 +16,20 @@ from hypothesis import strategies as st
 from headway.serve.frontends import serve_frontends
 from headway.serve.grpc_codec import RequestReader
 from headway.serve.grpc_wire import SplitRequest, split_request, varint
+from headway.serve.limits import Limits
 from headway.serve.protocol import health_pb2
 from headway.serve.protocol import inference_pb2 as pb
 from headway.serve.refusal import Refusal
 from headway.serve.tensors import DTYPES, bytes_of
+from headway.serve.visits import Visits
+
+
+def wait_until(reached):
+    end_s = time.perf_counter() + 10
+    while not reached():
+        assert time.perf_counter() < end_s
+        time.sleep(0.01)
+
 
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 
@@ -319,8 +330,39 @@ def test_the_health_service(server):
 
 def test_a_message_beyond_the_limit_is_refused(server):
     big = request_of(array=np.zeros((LIMITS.body_bytes + (1 << 20)) // 4, np.float32))
-    assert refused(server, "ModelInfer", big)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    code, details, _ = refused(server, "ModelInfer", big)
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert f"{big.ByteSize()} bytes, at most" in details
+    huge = request_of(array=np.zeros(LIMITS.body_bytes * 3 // 4, np.float32))  # which gRPC itself refuses
+    assert refused(server, "ModelInfer", huge)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert server.grpc("ModelInfer", request_of()).outputs
+
+
+def test_calls_whose_message_never_came_whole_are_counted():
+    visits = Visits()
+    service = FakeService()
+    limits = Limits(body_bytes=100_000)
+    answers = visits.answers
+    with (
+        serve_frontends(service, grpc=HERE, limits=limits, visits=visits) as front,
+        grpc.insecure_channel(f"127.0.0.1:{front.grpc_port}") as channel,
+    ):
+        call = channel.stream_unary("/inference.GRPCInferenceService/ModelInfer")
+        with pytest.raises(grpc.RpcError) as caught:
+            call(iter(()), timeout=20)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "no message" in caught.value.details()
+        assert answers["grpc", "infer", "INVALID_ARGUMENT"] == 1
+        for size, code in ((250_000, "RESOURCE_EXHAUSTED"), (500_000, "CANCELLED")):
+            with pytest.raises(grpc.RpcError) as caught:
+                call(iter([bytes(size)]), timeout=20)
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            wait_until(lambda code=code: answers["grpc", "infer", code] == 1)
+        never = threading.Event()
+        with pytest.raises(grpc.RpcError):
+            call(iter(never.wait, True), timeout=0.2)
+        wait_until(lambda: sum(answers.values()) == 4)
+        never.set()
 
 
 def test_who_watches_the_health_does_not_hold_up_the_end():

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from headway.core.errors import HeadwayError
 from headway.serve.frontends import serve_frontends
 from headway.serve.limits import Limits
+from headway.serve.visits import Visits
 
 ONE = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2.5]}]}
 
@@ -426,6 +427,67 @@ def test_slow_clients_are_closed():
                 connection.sendall(data)
                 received = connection.recv(1000)
                 assert told in received if told else received == b""
+
+
+class Noted(list):
+    """A log of visits."""
+
+    lost = 0
+    add = list.append
+
+
+def test_requests_that_never_came_whole_are_counted_and_logged():
+    limits = Limits(head_timeout_s=0.2, body_timeout_s=0.2, body_bytes=100, header_bytes=1000, connections=1)
+    noted = Noted()
+    visits = Visits(noted)
+    with serve_frontends(FakeService(), http=HERE, limits=limits, visits=visits) as front:
+        for data in (
+            b"GET /v2",
+            HEAD + b"x-api-key: k\r\ncontent-length: 5\r\n\r\nab",
+            HEAD + b"content-length: 101\r\n\r\n",
+            HEAD + b"x: " + b"y" * 1000,
+            b"nonsense\r\n\r\n",
+            b"GET /v2 HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", front.http_port), timeout=10) as connection:
+                connection.sendall(data)
+                while connection.recv(1000):
+                    pass
+            wait_until(lambda: not front._servers[0]._connections)
+        with (
+            socket.create_connection(("127.0.0.1", front.http_port)) as first,
+            socket.create_connection(("127.0.0.1", front.http_port), timeout=10) as second,
+        ):
+            assert second.recv(1000).startswith(b"HTTP/1.1 503 ")
+            first.close()
+    target = "POST /v2/models/echo-FP32/infer"
+    assert [(visit.code, visit.target, visit.cause.name, visit.body_bytes) for visit in noted] == [
+        (408, "", "INVALID", 0),
+        (408, target, "INVALID", 2),
+        (413, target, "TOO_LARGE", 0),
+        (431, "", "TOO_LARGE", 0),
+        (400, "", "INVALID", 0),
+        (400, "GET /v2", "INVALID", 0),
+        (503, "", "UNAVAILABLE", 0),
+    ]
+    assert (noted[1].tenant, noted[1].model) == ("k", "echo-FP32")
+    assert all(visit.answer_bytes > 0 and visit.peer.startswith("127.0.0.1:") for visit in noted)
+    assert all(visit.ended_s >= visit.arrived_s for visit in noted)
+    assert visits.answers == {
+        ("http", "other", "408"): 1,
+        ("http", "infer", "408"): 1,
+        ("http", "infer", "413"): 1,
+        ("http", "other", "431"): 1,
+        ("http", "other", "400"): 2,
+        ("http", "other", "503"): 1,
+    }
+
+
+def wait_until(reached):
+    end_s = time.perf_counter() + 10
+    while not reached():
+        assert time.perf_counter() < end_s
+        time.sleep(0.01)
 
 
 def test_more_connections_than_the_limit_are_refused():

@@ -30,6 +30,7 @@ from headway.serve.service import (
     Ticket,
 )
 from headway.serve.tenants import Tenants
+from headway.serve.visits import Visit
 
 
 class InferenceTicket:
@@ -148,6 +149,17 @@ class EngineService:
         if self.broken is not None:  # it ended meanwhile, and may not have seen this one
             self._answer(inference, broken())
         return InferenceTicket(self, asked.id)
+
+    def refused(self, model: str, version: str, key: str | None, refusal: Refusal, visit: Visit) -> None:
+        """Have a request counted that did not come so far as to be submitted, if it is known whose it was."""
+        try:
+            tenant = self.tenants.of(key).settings
+            visit.tenant = tenant.name
+            loaded = self.models.find(model, version)
+        except Refusal:
+            return
+        if tenant.may_use(model):
+            self._tell_refused_at_once(tenant.name, loaded, refusal)
 
     def warm_up(self, loaded: Loaded, inputs: Mapping[str, Any], done: Done) -> None:
         """Run a model once, behind all other work; nobody else knows of it yet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from headway.serve.classification import best_classes
-from headway.serve.grpc_wire import SplitRequest, with_raw_outputs
+from headway.serve.grpc_wire import SplitRequest, split_request, with_raw_outputs
 from headway.serve.limits import Limits
 from headway.serve.protocol import inference_pb2 as pb
 from headway.serve.protocol.terms import (
@@ -240,6 +241,17 @@ def _array(datatype: str, field: str, values: Sequence[Any], where: str) -> Arra
         if array.dtype.kind in "iu" and not np.array_equal(array[at : at + _PIECE_ELEMENTS], piece):
             raise invalid(f"{where}: {field} hold a number that {datatype} cannot hold")
     return array
+
+
+def request_without_tensors(message: bytes) -> Any:
+    """A ModelInferRequest as far as it can be read: what names it, for one that was refused."""
+    split = split_request(message)
+    request = pb.ModelInferRequest()
+    if len(split.head) <= LARGE_TYPED_BYTES:
+        with suppress(DecodeError):
+            request.ParseFromString(split.head)
+    request.id = split.id or request.id
+    return request
 
 
 class ResponseWriter:

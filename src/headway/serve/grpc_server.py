@@ -13,7 +13,13 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from headway.serve.grpc_calls import abort, message_of, metadata_of, refusal_of
-from headway.serve.grpc_codec import LARGE_TYPED_BYTES, GrpcRequest, RequestReader, ResponseWriter
+from headway.serve.grpc_codec import (
+    LARGE_TYPED_BYTES,
+    GrpcRequest,
+    RequestReader,
+    ResponseWriter,
+    request_without_tensors,
+)
 from headway.serve.grpc_methods import GrpcMethods
 from headway.serve.grpc_wire import as_stream_response, split_request
 from headway.serve.http_messages import key_of
@@ -168,9 +174,15 @@ class GrpcServer:
     ) -> list[Buffer]:
         if not self._infer:
             raise Refusal(Cause.FORBIDDEN, "inference is not taken on the control port")
-        request = await self._decoded(data)
-        head = request.head
-        visit.asks(head.model, head.version, request.id)
+        try:
+            request = await self._decoded(data)
+            head = request.head
+            visit.asks(head.model, head.version, request.id)
+            timeout_s = timeout_of(head.parameters, metadata.get(DEADLINE_HEADER), context.time_remaining())
+            priority = priority_of(head.parameters)
+        except Refusal as refusal:
+            self._note_refused(data, metadata, refusal, visit)
+            raise
         self._visits.trace(visit, metadata)
         result = await result_of(
             self._service,
@@ -182,10 +194,8 @@ class GrpcServer:
                 id=request.id,
                 key=key_of(metadata),
                 arrived_s=visit.arrived_s,
-                timeout_s=timeout_of(
-                    head.parameters, metadata.get(DEADLINE_HEADER), context.time_remaining()
-                ),
-                priority=priority_of(head.parameters),
+                timeout_s=timeout_s,
+                priority=priority,
                 peer=visit.peer,
                 body_bytes=len(data),
                 visit=visit,
@@ -195,6 +205,13 @@ class GrpcServer:
         description = self._service.describe(result.model, result.version) if head.wants_classes else None
         final = streamed and head.wants_final_response
         return self._writer.parts(result, request.id, head.outputs, description, final=final)
+
+    def _note_refused(self, data: bytes, metadata: dict[str, str], refusal: Refusal, visit: Visit) -> None:
+        """Have a request counted that the service will not see."""
+        if not visit.model:
+            named = request_without_tensors(data)
+            visit.model, visit.version, visit.id = named.model_name, named.model_version, named.id
+        self._service.refused(visit.model, visit.version, key_of(metadata), refusal, visit)
 
     async def _model_stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         """Answers in the order of the requests, of which several are under way at once."""
@@ -232,7 +249,7 @@ class GrpcServer:
             self._visits.answered(visit, "OK", len(answer))
             return answer
         response = pb.ModelStreamInferResponse(error_message=message)
-        response.infer_response.id = _request_id(data)
+        response.infer_response.id = request_without_tensors(data).id
         told: bytes = response.SerializeToString()
         return told
 
@@ -270,11 +287,3 @@ class GrpcServer:
                 yield response
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _HEALTH_EVERY_S)
-
-
-def _request_id(data: bytes) -> str:
-    """The id of a request, as far as it can be read."""
-    try:
-        return str(pb.ModelInferRequest.FromString(data).id)
-    except DecodeError:
-        return ""

@@ -14,9 +14,11 @@ from typing import Any, cast
 
 from headway.serve.http_head import BadHead, RequestHead, aligned_buffer, inference_header_of
 from headway.serve.http_messages import (
+    EarlyAnswer,
     Handler,
     HttpAnswer,
     HttpRequest,
+    Witness,
     answer_bytes,
     error_answer,
     refusal_answer,
@@ -35,7 +37,10 @@ class OpenConnections(set["HttpConnection"]):
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """One connection. `connections` holds all that are open; `sweep` closes those that are too slow."""
+    """One connection. `connections` holds all that are open; `sweep` closes those that are too slow.
+
+    `witness` is told of requests that are answered before they are whole, which the handler never sees.
+    """
 
     def __init__(
         self,
@@ -43,8 +48,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         limits: Limits,
         connections: OpenConnections,
         loop: asyncio.AbstractEventLoop,
+        witness: Witness | None = None,
     ) -> None:
         self._handler = handler
+        self._witness = witness
         self._limits = limits
         self._connections = connections
         self._loop = loop
@@ -148,6 +155,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         answer = error_answer(status, message)
         self._transport.writelines(answer_bytes(answer, keep_alive=False, without_body=False))
+        self._tell(answer, message)
         # Closing now would reset a client that still sends, and the answer would be lost with it.
         self._transport.write_eof()
         self._refused = True
@@ -155,6 +163,23 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._received.clear()
         self._hold(0)
         self.waits_until_s = time.perf_counter() + self._limits.head_timeout_s
+
+    def _tell(self, answer: HttpAnswer, message: str) -> None:
+        if self._witness is not None:
+            head = self._head
+            self._witness(
+                EarlyAnswer(
+                    status=answer.status,
+                    message=message,
+                    answer_bytes=sum(map(len, answer.parts)),
+                    method="" if head is None else head.method,
+                    path="" if head is None else head.path,
+                    headers={} if head is None else head.headers,
+                    body_bytes=self._held_bytes,
+                    peer=self._peer,
+                    began_s=self._arrived_s or time.perf_counter(),
+                )
+            )
 
     def _take(self, data: bytes) -> None:
         if self._head is not None:  # a chunked body
@@ -165,7 +190,8 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._begin()
             return
         if not self._received:
-            self.waits_until_s = time.perf_counter() + self._limits.head_timeout_s
+            self._arrived_s = time.perf_counter()
+            self.waits_until_s = self._arrived_s + self._limits.head_timeout_s
         self._received += data
         end = self._received.find(b"\r\n\r\n")
         head_bytes = end + 4 if end >= 0 else len(self._received)
@@ -185,12 +211,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             head.keep_alive = False
             self._take(rest)
             return
-        try:
-            length = int(head.headers.get("content-length", "0"))
-        except ValueError:
-            raise BadHead(400, "Content-Length is not one number") from None
-        if length > self._limits.body_bytes:
-            raise BadHead(413, f"the body has {length} bytes, at most {self._limits.body_bytes} are accepted")
+        length = head.content_length()
         self._body = aligned_buffer(length, inference_header_of(head.headers))
         self._body_at = min(length, len(rest))
         self._body[: self._body_at] = rest[:length]
@@ -298,6 +319,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 
 
 def connection_factory(
-    handler: Handler, limits: Limits, connections: OpenConnections, loop: asyncio.AbstractEventLoop
+    handler: Handler,
+    limits: Limits,
+    connections: OpenConnections,
+    loop: asyncio.AbstractEventLoop,
+    witness: Witness | None = None,
 ) -> Any:
-    return lambda: HttpConnection(handler, limits, connections, loop)
+    return lambda: HttpConnection(handler, limits, connections, loop, witness)

@@ -91,6 +91,16 @@ class RequestHead:
     def chunked(self) -> bool:
         return "transfer-encoding" in self.headers
 
+    def content_length(self) -> int:
+        """Of a body that is not chunked, 0 without one. Raises BadHead for no number, or beyond the limit."""
+        try:
+            length = int(self.headers.get("content-length", "0"))
+        except ValueError:
+            raise BadHead(400, "Content-Length is not one number") from None
+        if length > self._most_body_bytes:
+            raise BadHead(413, f"the body has {length} bytes, at most {self._most_body_bytes} are accepted")
+        return length
+
     def body(self) -> memoryview:
         return aligned_copy(self._body, inference_header_of(self.headers))
 

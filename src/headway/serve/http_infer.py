@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from headway.serve.codec import (
     RequestHead,
@@ -17,8 +18,9 @@ from headway.serve.inflight import result_of
 from headway.serve.json_worker import LARGE_BYTES, LARGE_ELEMENTS, JsonWorker
 from headway.serve.limits import Limits
 from headway.serve.protocol.terms import DEADLINE_HEADER, OutputWish, priority_of, timeout_of
+from headway.serve.refusal import Refusal
 from headway.serve.service import InferenceRequest, InferenceResult, InferenceService
-from headway.serve.tensors import Buffer, invalid, shown
+from headway.serve.tensors import Array, Buffer, invalid, shown
 from headway.serve.visits import Visit
 
 _BODY_TYPES = ("", "application/json", "application/octet-stream", "application/x-www-form-urlencoded")
@@ -39,16 +41,13 @@ class InferEndpoint:
         Raises Refusal for whatever keeps the request from a result.
         """
         headers = request.headers
-        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type not in _BODY_TYPES:
-            raise invalid(
-                f"Content-Type: {shown(content_type)} is not application/json (all of the body is JSON) or "
-                "application/octet-stream (tensors follow the JSON)"
-            )
-        body = await self._body(request)
-        head_length = _json_length(headers.get(INFERENCE_HEADER), len(body))
-        head = await self._head(body[:head_length])
-        inputs = attach_binary(head, body[head_length:], self._limits)
+        try:
+            head, inputs = await self._decoded(request)
+            timeout_s = timeout_of(head.parameters, headers.get(DEADLINE_HEADER), None)
+            priority = priority_of(head.parameters)
+        except Refusal as refusal:
+            self.refused(refusal, headers, visit)
+            raise
         visit.asks(model, version, head.id)
         result = await result_of(
             self._service,
@@ -60,8 +59,8 @@ class InferEndpoint:
                 id=head.id,
                 key=key_of(headers),
                 arrived_s=request.arrived_s,
-                timeout_s=timeout_of(head.parameters, headers.get(DEADLINE_HEADER), None),
-                priority=priority_of(head.parameters),
+                timeout_s=timeout_s,
+                priority=priority,
                 peer=f"{request.peer[0]}:{request.peer[1]}",
                 body_bytes=len(request.body),
                 visit=visit,
@@ -69,6 +68,22 @@ class InferEndpoint:
         )
         visit.result(result.queue_s, result.compute_s)
         return await self._encoded(result, head, headers.get("accept-encoding", ""))
+
+    def refused(self, refusal: Refusal, headers: Mapping[str, str], visit: Visit) -> None:
+        """Have a request counted that the service will not see; `visit` knows its model."""
+        self._service.refused(visit.model, visit.version, key_of(headers), refusal, visit)
+
+    async def _decoded(self, request: HttpRequest) -> tuple[RequestHead, dict[str, Array]]:
+        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type not in _BODY_TYPES:
+            raise invalid(
+                f"Content-Type: {shown(content_type)} is not application/json (all of the body is JSON) or "
+                "application/octet-stream (tensors follow the JSON)"
+            )
+        body = await self._body(request)
+        head_length = _json_length(request.headers.get(INFERENCE_HEADER), len(body))
+        head = await self._head(body[:head_length])
+        return head, attach_binary(head, body[head_length:], self._limits)
 
     async def _body(self, request: HttpRequest) -> memoryview:
         encoding = request.headers.get("content-encoding", "identity").strip().lower()

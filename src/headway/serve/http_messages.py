@@ -46,7 +46,27 @@ class HttpAnswer:
     stream: AsyncGenerator[bytes, None] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class EarlyAnswer:
+    """The answer to a request that did not arrive whole, or was not HTTP/1.1.
+
+    `method`, `path` and `headers` are as far as its head was read, `body_bytes` is what had arrived of its
+    body; `began_s` is when its head was complete, or began, on time.perf_counter.
+    """
+
+    status: int
+    message: str
+    answer_bytes: int
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body_bytes: int
+    peer: tuple[str, int]
+    began_s: float
+
+
 Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+Witness = Callable[[EarlyAnswer], None]
 
 _JSON = ("content-type", "application/json")
 

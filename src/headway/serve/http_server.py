@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from headway.serve.http_asgi import AsgiApplication, asgi_answer
 from headway.serve.http_connection import OpenConnections, connection_factory
 from headway.serve.http_infer import InferEndpoint, infer_target
-from headway.serve.http_messages import HttpAnswer, HttpRequest, error_answer
+from headway.serve.http_messages import EarlyAnswer, HttpAnswer, HttpRequest, error_answer
 from headway.serve.http_routes import HttpEndpoints, http_application
 from headway.serve.json_worker import JsonWorker
 from headway.serve.limits import Limits
+from headway.serve.refusal import Cause, Refusal
 from headway.serve.service import InferenceService
 from headway.serve.settings import Settings
 from headway.serve.visits import Visit, Visits
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _SWEEP_EVERY_S = 1.0
 _POLL_S = 0.01
+_EARLY_CAUSES = {413: Cause.TOO_LARGE, 431: Cause.TOO_LARGE, 503: Cause.UNAVAILABLE}
 
 
 class HttpServer:
@@ -42,7 +44,9 @@ class HttpServer:
     async def start(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system chooses for 0. Raises OSError."""
         loop = asyncio.get_running_loop()
-        factory = connection_factory(self._answer, self._limits, self._connections, loop)
+        factory = connection_factory(
+            self._answer, self._limits, self._connections, loop, self._answered_early
+        )
         self._listener = await loop.create_server(factory, host, port, backlog=1024)
         self._sweeper = loop.create_task(self._sweep())
         return int(self._listener.sockets[0].getsockname()[1])
@@ -71,6 +75,22 @@ class HttpServer:
             raise
         self._visits.answered(visit, answer.status, sum(map(len, answer.parts)))
         return answer
+
+    def _answered_early(self, early: EarlyAnswer) -> None:
+        target = infer_target(early.path) if self._infer is not None else None
+        visit = self._visits.begin(
+            "http",
+            f"{early.peer[0]}:{early.peer[1]}",
+            f"{early.method} {early.path}".strip(),
+            early.began_s,
+            early.body_bytes,
+            infer=target is not None,
+        )
+        visit.cause = _EARLY_CAUSES.get(early.status, Cause.INVALID)
+        if target is not None and self._infer is not None:
+            visit.model, visit.version = target
+            self._infer.refused(Refusal(visit.cause, early.message), early.headers, visit)
+        self._visits.answered(visit, early.status, early.answer_bytes)
 
     async def _routed(self, request: HttpRequest, target: tuple[str, str] | None, visit: Visit) -> HttpAnswer:
         if target is None or self._infer is None:

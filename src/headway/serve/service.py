@@ -154,6 +154,10 @@ class InferenceService(Protocol):
         """Begin an inference. Raises Refusal if it is refused at once; `done` is not called then."""
         ...
 
+    def refused(self, model: str, version: str, key: str | None, refusal: Refusal, visit: Visit) -> None:
+        """A front end refuses what it could not read: to be counted where its tenant and model are known."""
+        ...
+
     def live(self) -> bool:
         """Whether the process works at all."""
         ...
