@@ -12,6 +12,7 @@ from headway.core.engine import Engine
 from headway.core.protocols import Estimate
 from headway.cost.contention import PairOverlap, fluid_loss
 from headway.policies import make
+from headway.policies.headway_ageing import SHARE, SLICE_S
 from headway.policies.headway_lanes import OnLanes
 from headway.policies.headway_outlook import LATER, SPREAD, Outlook, admitted
 from headway.policies.headway_pairs import partner_end
@@ -98,6 +99,27 @@ def test_best_effort_comes_after_strict_and_its_tenants_take_turns():
     # "a" was first, then the strict one. "b" is new, then ahead of "a", then both had as much and "a" waits
     # longer.
     assert [row.request for row in log.of("start")] == [0, 5, 3, 1, 2, 4]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_best_effort_behind_strict_requests_gets_a_small_share_of_the_lanes(lanes):
+    strict = [("two", 2 * at, 99) for at in range(300) for _ in range(lanes)]  # as much as there is time for
+    best_effort = [("long", 1, 1, {"strict": False})] * 5
+    log = scene("headway", [*best_effort, *strict], NARROW, lanes=lanes)
+    ended = ends(log)
+    assert all(row.outcome == "done" for row in log.of("reply"))
+    # A twentieth of the lanes' time: the 10 ms of one in every 200 ms of one lane.
+    before = 1 + SLICE_S / (SHARE * lanes) / MS
+    assert before <= ended[0] <= before + 20
+    assert sum(ended[at] < 600 for at in range(5)) == 600 // (before + 10)
+
+
+def test_a_slice_has_the_blocks_that_fit_into_it():
+    models = {"fine": {1: [4.0] * 5}, "coarse": {1: [30.0] * 2}, "two": {1: [2.0]}}
+    strict = [("two", 2 * at, 99) for at in range(250)]
+    for name, blocks in (("fine", 2), ("coarse", 1)):
+        log = scene("headway", [(name, 1, 1, {"strict": False}), *strict], models, lanes=1)
+        assert next(row for row in log.of("start") if row.request == 0).end_block == blocks
 
 
 def of_pressures(models, requests):

@@ -15,21 +15,24 @@ done, if they do not disturb each other too much. At each decision (docs/headway
    work and makes nobody late (`batching`).
 5. Nothing waits for a barrier: a lane that comes free is given away at once, and runs in the way stop at the
    end of their block. What cannot be in time any more is dropped.
+6. Best effort that waits behind strict requests gets a small share of the lanes (`headway_ageing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import exp2, inf, log
+from math import inf
 from typing import Final
 
 from headway.core.device import Core
 from headway.core.messages import Decision, Dispatch, Drop, Wake
 from headway.core.protocols import Capability, View
 from headway.core.request import Request
-from headway.core.run import Run
+from headway.core.run import Outcome, Run
 from headway.policies.base import Policy
 from headway.policies.batching import Queue
+from headway.policies.headway_ageing import Ageing, slice_of
+from headway.policies.headway_load import Load
 from headway.policies.headway_outlook import VALUE_POWER, Outlook, admitted
 from headway.policies.headway_pairs import PairLosses, best_partner, partner_end
 from headway.policies.lane_plan import Drifts, Job, LeftOver, by_deadline, free_from, stops
@@ -44,16 +47,6 @@ CANDIDATES: Final = 6
 LEAST_GAIN: Final = 0.04
 """Requests are run one after the other unless side by side they take less by so large a share of their time;
 and a partner takes another's turn only if its loss is less by as much."""
-
-PRICE: Final = 0.5
-"""What a mean request's worth of work is worth while the device is as busy as can be, in mean requests in
-time."""
-
-BUSY: Final = 0.4
-"""Up to this utilisation, work costs nothing."""
-
-MEMORY_S: Final = 1.0
-"""After so long half of what was learnt about the load is forgotten."""
 
 
 class OnLanes(Policy):
@@ -81,6 +74,8 @@ class OnLanes(Policy):
         self._work_value: dict[str, float] = {}  # by model
         self._outlook = Outlook(self._losses.of, self._value, margins=margins)
         self._served_s: dict[str, float] = {}  # lane time of best-effort tenants
+        self._ageing = Ageing()
+        self._slice: int | None = None  # the best-effort request that is served before strict ones
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Strict requests by deadline, then best effort by arrival."""
@@ -98,9 +93,11 @@ class OnLanes(Policy):
         if self._barrier and running:
             return
         now, drifts = view.now, self._drifts.at(view.now)
+        waiting = view.ready
+        self._ageing.see(bool(waiting) and not waiting[-1].strict, len(view.device.cores), now)
         jobs = [self._going_on(run, drifts, view) for run in running if run.giving_up is None]
         most = len(jobs) + DEPTH
-        for request in view.ready:
+        for request in waiting:
             if len(jobs) == most:
                 break
             left = self._left.seconds(request, request.next_block, view)
@@ -122,9 +119,13 @@ class OnLanes(Policy):
                     out = [job for job in jobs if job.id not in ids]
                     jobs = [job for job in jobs if job.id in ids]
         alone = len(jobs) == 1 or len(view.device.cores) == 1 or self._arrange(jobs, running, view)
-        yield from self._carry_out(jobs, out, alone, drifts, running, view)
-        waiting = [job.deadline_s - job.least_s for job in jobs if job.run is None]
-        latest_s = min((at_s for at_s in waiting if at_s > now), default=inf)
+        aged = self._aged(jobs, out, drifts, view) if jobs[0].request.strict else None
+        if aged is not None:
+            jobs = [aged, *(job for job in jobs if job.id != aged.id)]
+            out = [job for job in out if job.id != aged.id]
+        yield from self._carry_out(jobs, out, alone and aged is None, aged, drifts, running, view)
+        starts_s = [job.deadline_s - job.least_s for job in jobs if job.run is None]
+        latest_s = min((at_s for at_s in starts_s if at_s > now), default=inf)
         if latest_s < inf:
             yield Wake(latest_s)
 
@@ -141,11 +142,20 @@ class OnLanes(Policy):
             others = [self._losses.of(model, other.request.model) for other in view.running]
             believed_s *= 1.0 + sum(others)
         self._drifts.learn(actual_s / believed_s, narrow, view.now)
+        if self._slice == run.request.id:
+            self._slice = None
+        if not run.request.strict:
+            self._ageing.had(actual_s * len(run.cores))
         for request in run.requests if not run.request.strict else ():
             tenant = request.tenant
             least_s = min(self._served_s.values(), default=0.0)
             used_s = actual_s * len(run.cores) / request.weight / len(run.requests)
             self._served_s[tenant] = self._served_s.get(tenant, least_s) + used_s
+
+    def on_gone(self, request: Request, reason: Outcome, view: View) -> None:
+        """Whatever ends a request ends its slice."""
+        if self._slice == request.id:
+            self._slice = None
 
     # --- the plan ----------------------------------------------------------------------------------
 
@@ -199,16 +209,33 @@ class OnLanes(Policy):
                 jobs[:] = order
         return False
 
+    def _aged(
+        self, jobs: Sequence[Job], out: Sequence[Job], drifts: tuple[float, float], view: View
+    ) -> Job | None:
+        """The best effort that has its turn before strict requests now, if any."""
+        if self._slice is not None:
+            return next((job for job in (*jobs, *out) if job.run is not None and job.id == self._slice), None)
+        if not self._ageing.due:
+            return None
+        found = [
+            Job.of(request, None, view.now, self._left.seconds(request, request.next_block, view), drifts)
+            for request in view.ready
+            if not request.strict
+        ]
+        return min([job._replace(deadline_s=inf) for job in found], key=self._by_deficit)
+
     def _carry_out(
         self,
         jobs: Sequence[Job],
         out: Sequence[Job],
         alone: bool,
+        aged: Job | None,
         drifts: tuple[float, float],
         running: Sequence[Run],
         view: View,
     ) -> Iterator[Decision]:
-        """Give lanes to jobs in order, all to the first if it runs alone, and stop who is in the way."""
+        """Give lanes to jobs in order, all to the first if it runs alone, and stop who is in the way. If the
+        first is `aged`, it gets a slice."""
         idle = list(view.idle)
         everyone = [*jobs, *out]
         share = 1 if alone else fair_share(len(jobs), view)  # more than one if lanes would be left over
@@ -229,6 +256,10 @@ class OnLanes(Policy):
                 continue
             if count > len(idle):
                 return  # lanes that come free are for this one
+            if job is aged:
+                self._slice, beside = job.id, slice_of(job.request, idle.pop(0), view)
+                yield beside
+                continue
             cores = tuple(idle[:count]) if count > 1 else fastest(job.request, idle[:share], view)
             dispatch = rest(job.request, cores)
             if job is jobs[0]:
@@ -260,27 +291,3 @@ class OnLanes(Policy):
         """Deadlines, then the best-effort tenant that had least of the lanes, then arrivals."""
         request = job.request
         return job.deadline_s, self._served_s.get(request.tenant, 0.0), request.arrival_s, job.id
-
-
-class Load:
-    """How much work arrives, and what a second of work is worth."""
-
-    __slots__ = ("_seen_s", "_value", "_work_s")
-
-    def __init__(self) -> None:
-        self._seen_s = self._work_s = self._value = 0.0
-
-    def arrived(self, work_s: float, value: float, now: float) -> None:
-        """A request has arrived that takes so long by itself, and is worth so much if it is in time."""
-        fade = exp2((self._seen_s - now) / MEMORY_S)
-        self._seen_s = now
-        self._work_s = self._work_s * fade + work_s
-        self._value = self._value * fade + value
-
-    def price(self) -> float:
-        """The value that a second of the device is worth."""
-        if self._work_s <= 0.0:
-            return 0.0
-        utilisation = self._work_s * log(2.0) / MEMORY_S
-        busy = min(1.0, max(0.0, (utilisation - BUSY) / (1.0 - BUSY)))
-        return PRICE * busy * self._value / self._work_s
