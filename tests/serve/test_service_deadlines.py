@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from served_world import ServedWorld
 
+from headway.serve.answers import Answered
+from headway.serve.figures import Ending, ending_of
+from headway.serve.refusal import Cause, Refusal
 from headway.serve.service import InferenceResult
+from headway.serve.visits import Visits
 
 STRICT = {"name": "a", "sla": {"deadline": "5 ms"}}
 
@@ -179,6 +183,21 @@ def test_requests_that_fit_no_model_are_refused(fields: dict[str, Any], cause: s
     assert world.told("wrong") == (0.0, cause)
     assert words in world.refusal("wrong").message
     assert world.service.statistics("short")[0].fail.count == 0
+
+
+def test_what_front_ends_refuse_is_told_where_tenant_and_model_are_known() -> None:
+    world = ServedWorld([{"name": "a", "models": ["short"]}])
+    told: list[Answered] = []
+    world.service.watch(told.append)
+    visit = Visits().begin("http", "", "", 0.0, 0, infer=True)
+    refusal = Refusal(Cause.INVALID, "no JSON")
+    for model, version in (("short", ""), ("short", "7"), ("nothing", ""), ("long", "")):
+        world.service.refused(model, version, None, refusal, visit)
+    assert [(each.tenant, each.model, each.version, each.refusal) for each in told] == [
+        ("a", "short", "1", refusal)
+    ]
+    assert visit.tenant == "a"
+    assert ending_of(told[0]) is Ending.INVALID
 
 
 def test_statistics_count_what_was_answered() -> None:
