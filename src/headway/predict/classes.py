@@ -1,7 +1,7 @@
 """Classes of blocks: what a new model has in common with those that were seen before.
 
 A class is the nearest of a few fixed centres in scale-free features, from k-means over synthetic blocks
-(`bench/overlap_train.py`), so that a block has the same class on every day and in every log.
+(`bench/block_classes.py`), so that a block has the same class on every day and in every log.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ def block_classes(blocks: Blocks) -> list[int]:
     """The class of each block, a position in the shipped centres."""
     import numpy as np
 
-    shipped = _shipped()
-    rows = (class_vectors(blocks) - shipped["mean"]) / shipped["scale"]
+    shipped = shipped_classes()
+    rows = np.clip(class_vectors(blocks), shipped["low"], shipped["high"])
+    rows = (rows - shipped["mean"]) / shipped["scale"]
     distances = ((rows[:, None, :] - shipped["centres"][None, :, :]) ** 2).sum(axis=2)
     return [int(each) for each in np.argmin(distances, axis=1)]
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> dict[str, NDArray[Any]]:
+def shipped_classes() -> dict[str, NDArray[Any]]:
+    """The centres; features are first clipped (`low`, `high`) and standardised (`mean`, `scale`)."""
     import numpy as np
 
     path = resources.files("headway.predict") / "data" / "block_classes.npz"
     with path.open("rb") as file, np.load(file) as arrays:
-        return {name: arrays[name] for name in ("mean", "scale", "centres")}
+        return {name: arrays[name] for name in ("low", "high", "mean", "scale", "centres")}
