@@ -88,3 +88,9 @@ def server(shared_server: Running) -> Running:
     service.is_ready = True
     service.answer = service._echo
     return shared_server
+
+
+@pytest.fixture(autouse=True)
+def models_are_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other tests no processor is idle, and a server waits for that some seconds with each intake."""
+    monkeypatch.setattr("headway.serve.intake.STEPS", ((0, 900.0),))

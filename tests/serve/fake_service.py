@@ -168,8 +168,10 @@ class FakeService:
             entries if only_ready else [*entries, IndexEntry("gone", "1", ModelState.UNAVAILABLE, "unloaded")]
         )
 
-    async def load(self, model: str, key: str | None, config: str | None = None) -> None:
+    async def load(self, model: str, key: str | None, config: str | None = None, files: Any = None) -> None:
         self.describe(model)
+        if files:
+            raise Refusal(Cause.FORBIDDEN, f"files are not taken: {sorted(files)}")
         self.loaded.append((model, key, config))
 
     async def unload(self, model: str, key: str | None) -> None:

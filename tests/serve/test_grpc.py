@@ -306,6 +306,8 @@ def test_what_changes_the_server_is_taken_on_the_control_port_alone(server):
     log.settings["log_verbose_level"].uint32_param = 0
     server.grpc("LogSettings", log, control=True)
     load.parameters["file:1/model.onnx"].bytes_param = b"a"
+    assert refused(server, "RepositoryModelLoad", load, control=True)[0] is grpc.StatusCode.PERMISSION_DENIED
+    load.parameters["file:1/../../x"].bytes_param = b"a"
     assert refused(server, "RepositoryModelLoad", load, control=True)[0] is grpc.StatusCode.INVALID_ARGUMENT
     code = refused(server, "ModelInfer", request_of(), control=True)[0]
     assert code is grpc.StatusCode.PERMISSION_DENIED

@@ -283,7 +283,16 @@ def test_load_and_unload_on_the_control_port(server):
     assert server.service.loaded == [("scores", "k", None), ("scores", "k", "{}")]
     assert server.service.unloaded == [("scores", "k")]
     status, answer = post("load", b'{"parameters":{"file:1/model.onnx":"QQ=="}}')
-    assert (status, "files are not taken" in answer["error"]) == (400, True)
+    assert (status, "files are not taken: ['1/model.onnx']" in answer["error"]) == (403, True)
+    for place, content in (
+        ("../x", "QQ=="),
+        ("/x", "QQ=="),
+        ("1/../x", "QQ=="),
+        ("1/m.onnx", "?"),
+        ("0/m", ""),
+    ):
+        status, _ = post("load", json.dumps({"parameters": {f"file:{place}": content}}).encode())
+        assert status == 400, place
     assert post("load", b'{"parameters":{"config":7}}')[0] == 400
     assert post("unload", b'{"parameters":{"x":1}}')[0] == 400
     assert server.http("POST", "/v2/repository/models/unknown/load", b"", control=True)[0] == 404

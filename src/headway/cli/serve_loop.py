@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from headway.serve.control import reload_route
 from headway.serve.dashboard.routes import PATH as DASHBOARD_PATH
 from headway.serve.dashboard.routes import dashboard_routes
 from headway.serve.frontends import Frontends, serve_frontends
+from headway.serve.limits import Limits
 from headway.serve.metrics_page import MetricsPage, metrics_route
 
 if TYPE_CHECKING:
@@ -169,6 +171,8 @@ def front_ends_of(serving: Serving, server: Server, reload: Callable[[], None]) 
         http=address(listen.host, listen.http),
         grpc=address(listen.host, listen.grpc),
         control=address(listen.control_host, listen.control),
+        control_grpc=address(listen.control_host, listen.control_grpc),
+        control_limits=_control_limits(serving.upload_bytes),
         settings=server.settings,
         visits=server.visits,
         http_routes=[metrics] if listen.http_metrics else (),
@@ -180,12 +184,28 @@ def front_ends_of(serving: Serving, server: Server, reload: Callable[[], None]) 
     )
 
 
+def _control_limits(upload_bytes: int) -> Limits:
+    """Files come as base64 in JSON, or in one message of gRPC."""
+    usual = Limits()
+    if not upload_bytes:
+        return usual
+    most_bytes = usual.json_bytes + upload_bytes // 3 * 4 + 4
+    body_bytes = max(usual.body_bytes, most_bytes)
+    return replace(
+        usual,
+        json_bytes=most_bytes,
+        body_bytes=body_bytes,
+        all_bodies_bytes=max(usual.all_bodies_bytes, 2 * body_bytes),
+    )
+
+
 def _where(serving: Serving, frontends: Frontends) -> str:
     listen = serving.listen
     places = (
         ("http", "http://", listen.host, frontends.http_port),
         ("grpc", "", listen.host, frontends.grpc_port),
         ("control", "http://", listen.control_host, frontends.control_port),
+        ("control by grpc", "", listen.control_host, frontends.control_grpc_port),
     )
     lines = [f"{name}: {scheme}{host}:{port}" for name, scheme, host, port in places if port is not None]
     if frontends.control_port is not None:

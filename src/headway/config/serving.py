@@ -231,6 +231,12 @@ class Serving(Strict):
         """The repository's folder, if there is one."""
         return None if self.repository is None else self._origin.folder / self.repository.path
 
+    @property
+    def upload_bytes(self) -> int:
+        """The most that the files of a load request may have; 0 if none are taken."""
+        settings = self.repository
+        return int(settings.upload_size) if settings is not None and settings.uploads else 0
+
     def where(self, *place: str | int) -> str:
         """``file:line: place`` of a field, for messages."""
         return self._origin.document.where(place)

@@ -110,11 +110,18 @@ class Repository(Strict):
     ] = "all"
     overrides: Annotated[
         bool,
+        Field(description="Whether a load request may bring a configuration in place of the model's own."),
+    ] = False
+    uploads: Annotated[
+        bool,
         Field(
-            description="Whether a load request may bring a configuration in place of the model's own. Files"
-            " are never taken."
+            description="Whether a load request may bring the model's files, and a configuration with them."
+            " They serve until the model is unloaded or loaded again, and are not kept in the folder."
         ),
     ] = False
+    upload_size: Annotated[Size, Field(description="The most that the files of one request may have.")] = (
+        256 * 2.0**20
+    )
 
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -129,6 +136,9 @@ class Listen(Strict):
     control: Annotated[
         Port | None, Field(description="For loading, unloading and settings, and for a new configuration.")
     ] = 8002
+    control_grpc: Annotated[
+        Port | None, Field(description="The same by gRPC, on the control host; by default none.")
+    ] = None
     control_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     http_metrics: Annotated[
         bool, Field(description="Whether /metrics, which the control port has, is on the HTTP port, too.")

@@ -61,6 +61,7 @@ class EngineService:
         self.models = models
         self.tenants = tenants
         self.overrides_accepted = False
+        self.upload_bytes = 0
         self._admission = admission
         self._live: LiveService | None = None
         self._under_way: dict[int, Inference] = {}
@@ -309,17 +310,38 @@ class EngineService:
         """What the repository holds."""
         return self.models.index(only_ready=only_ready)
 
-    async def load(self, model: str, key: str | None, config: str | None = None) -> None:
+    async def load(
+        self,
+        model: str,
+        key: str | None,
+        config: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Load a model, or load it again; returns when it is warm. Raises Refusal, also for a bad model."""
         self.tenants.require_control(key)
         self._require_open()
-        if config is not None and not self.overrides_accepted:
+        if files:
+            self._check_uploads(files)
+        elif config is not None and not self.overrides_accepted:
             raise Refusal(
                 Cause.FORBIDDEN,
                 "this server takes no configuration with a load; accepted: the one in its repository, unless"
                 " repository.overrides is switched on",
             )
-        await asyncio.wrap_future(self.models.load(model, config))
+        await asyncio.wrap_future(self.models.load(model, config, files))
+
+    def _check_uploads(self, files: Mapping[str, bytes]) -> None:
+        if not self.upload_bytes:
+            raise Refusal(
+                Cause.FORBIDDEN,
+                "files are not taken with a load; accepted: the models in this server's repository, unless"
+                " repository.uploads is switched on",
+            )
+        size = sum(map(len, files.values()))
+        if size > self.upload_bytes:
+            raise Refusal(
+                Cause.TOO_LARGE, f"the files have {size} bytes; accepted: at most {self.upload_bytes}"
+            )
 
     async def unload(self, model: str, key: str | None) -> None:
         """Drain a model and give back what it held; returns when that is done."""

@@ -103,6 +103,7 @@ def serve_frontends(
     control: Address | None = None,
     control_grpc: Address | None = None,
     limits: Limits | None = None,
+    control_limits: Limits | None = None,
     settings: Settings | None = None,
     visits: Visits | None = None,
     http_routes: Sequence[BaseRoute] = (),
@@ -112,14 +113,16 @@ def serve_frontends(
 
     `http` and `grpc` take inference, and say what models there are. What changes the server - loading and
     unloading models, trace and log settings - is taken on `control` (HTTP) and `control_grpc` alone; one that
-    equals the address of `http` or `grpc` adds it there instead (port 0 never does). `http_routes` and
-    `control_routes` are more endpoints for the HTTP ports. `visits` hears of every request. The service's
-    `load` and `unload` run on the front ends' event loop. The process's heap is told to keep what is freed.
+    equals the address of `http` or `grpc` adds it there instead (port 0 never does). `control_limits` are for
+    ports of its own. `http_routes` and `control_routes` are more endpoints for the HTTP ports. `visits` hears
+    of every request. The service's `load` and `unload` run on the front ends' event loop. The process's heap
+    is told to keep what is freed.
 
     Raises HeadwayError for an address that cannot be listened on.
     """
     keep_heap()
     limits, visits = limits or Limits(), visits or Visits()
+    control_limits = control_limits or limits
     front = Frontends(settings or Settings())
     worker = front._worker
     front._thread.start()
@@ -132,7 +135,7 @@ def serve_frontends(
             if same:
                 front.control_port = front.http_port
         if control is not None and not _is_same(control, http):
-            control_http = control_server(service, front.settings, limits, visits, control_routes)
+            control_http = control_server(service, front.settings, control_limits, visits, control_routes)
             front.control_port = _listen(front, control_http, "control", control)
         if grpc is not None or control_grpc is not None:
             from headway.serve.grpc_server import GrpcServer
@@ -144,7 +147,7 @@ def serve_frontends(
                 if same:
                     front.control_grpc_port = front.grpc_port
             if control_grpc is not None and not _is_same(control_grpc, grpc):
-                rpc = GrpcServer(service, front.settings, limits, visits, control=True, infer=False)
+                rpc = GrpcServer(service, front.settings, control_limits, visits, control=True, infer=False)
                 front.control_grpc_port = _listen(front, rpc, "control_grpc", control_grpc)
     except BaseException:
         front.close()

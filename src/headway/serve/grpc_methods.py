@@ -14,6 +14,7 @@ from headway.serve.refusal import Cause, Refusal
 from headway.serve.service import InferenceService
 from headway.serve.settings import Settings
 from headway.serve.tensors import invalid, shown
+from headway.serve.uploads import FILE_PREFIX, files_of
 
 
 def _message(value: Mapping[str, object], message: Any) -> Any:
@@ -68,14 +69,18 @@ class GrpcMethods:
     async def repository_model_load(self, request: Any, key: str | None) -> Any:
         self._need_control("loading a model")
         config = None
+        contents: dict[str, object] = {}
         for name, value in request.parameters.items():
-            if name != "config" or value.WhichOneof("parameter_choice") != "string_param":
-                refused = (
-                    "files are not taken" if name.startswith("file:") else "config, a string, is accepted"
+            choice = value.WhichOneof("parameter_choice")
+            if name == "config" and choice == "string_param":
+                config = value.string_param
+            elif name.startswith(FILE_PREFIX) and choice == "bytes_param":
+                contents[name] = value.bytes_param
+            else:
+                raise invalid(
+                    f"parameters: {shown(name)}: config, a string, and file:VERSION/FILE, bytes, are accepted"
                 )
-                raise invalid(f"parameters: {shown(name)}: {refused}")
-            config = value.string_param
-        await self._service.load(request.model_name, key, config)
+        await self._service.load(request.model_name, key, config, files_of(contents))
         return pb.RepositoryModelLoadResponse()
 
     async def repository_model_unload(self, request: Any, key: str | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from headway.serve.refusal import Cause, Refusal
 from headway.serve.service import InferenceService
 from headway.serve.settings import Settings
 from headway.serve.tensors import invalid, shown
+from headway.serve.uploads import FILE_PREFIX, files_of
 
 _log = logging.getLogger(__name__)
 
@@ -111,13 +113,13 @@ class HttpEndpoints:
         self._need_control(request, "loading a model")
         parameters = await self._parameters(request)
         for name in parameters:
-            if name != "config":
-                refused = "files are not taken" if name.startswith("file:") else "config is the one accepted"
-                raise invalid(f"parameters: {shown(name)}: {refused}")
+            if name != "config" and not name.startswith(FILE_PREFIX):
+                raise invalid(f"parameters: {shown(name)}: config and file:VERSION/FILE are accepted")
+        files = await asyncio.to_thread(files_of, parameters)
         config = parameters.get("config")
         if config is not None and type(config) is not str:
             raise invalid(f"parameters: config is {shown(config)}, a string of JSON is accepted")
-        await self._service.load(_model_of(request)[0], _key_of(request), config)
+        await self._service.load(_model_of(request)[0], _key_of(request), config, files)
         return JSONResponse({})
 
     async def unload(self, request: Request) -> Response:

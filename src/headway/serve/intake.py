@@ -31,7 +31,7 @@ IDLE_S: Final = 5.0
 LIMIT_S: Final = 900.0
 """For one model, however little of the processors the lanes leave."""
 
-STEPS: Final = ((LOWEST, 8.0), (10, 8.0), (0, 14.0))
+STEPS: Final = ((LOWEST, 4.0), (10, 8.0), (0, 14.0))
 """While the server serves: priorities of the child's session, and for how many seconds it has each. A model
 that is not taken in then is begun again, as before the server served: somebody waits for it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -16,6 +16,7 @@ from headway.serve.model_statistics import Tally
 from headway.serve.refusal import Cause, Refusal
 from headway.serve.repository import ModelSource, Repository
 from headway.serve.service import IndexEntry, ModelState
+from headway.serve.uploads import staged
 
 _NO_VERSION: Final = "0"
 """Stands in the index for a model of which not even the versions could be read."""
@@ -188,12 +189,18 @@ class Models:
         with self._lock:
             self._own.pop(name, None)
 
-    def load(self, name: str, override: str | None = None) -> Future[None]:
+    def load(
+        self, name: str, override: str | None = None, files: Mapping[str, bytes] | None = None
+    ) -> Future[None]:
         """Load all versions of a model that shall be served, again if they are loaded, and unload others.
+
+        `override` is a configuration in JSON; `files` stand in place of the model's folder.
 
         The future's exception is a Refusal for a model that is unknown or cannot be loaded.
         """
-        return self._loader.submit(self._load, name, override)
+        if files:
+            return self._loader.submit(self._load_uploaded, name, override, files)
+        return self._loader.submit(self._load, name, self._repository, override)
 
     def unload(self, name: str) -> Future[None]:
         """Drain a model and give it back. The future's exception is a Refusal for one that is not loaded."""
@@ -204,18 +211,32 @@ class Models:
         self._loader.shutdown(wait=True, cancel_futures=True)
         self._drains.shutdown(wait=True, cancel_futures=True)
 
-    def _sources(self, name: str, override: str | None) -> Sequence[ModelSource]:
+    def _sources(
+        self, name: str, repository: Repository | None, override: str | None
+    ) -> Sequence[ModelSource]:
         with self._lock:
             own = self._own.get(name)
         if own is not None:
             return (own,)
-        if self._repository is None or not self._repository.holds(name):
+        if repository is None or not repository.holds(name):
             raise Refusal(Cause.NOT_FOUND, f"no model {name!r} in the repository")
-        return self._repository.sources(name, override)
+        return repository.sources(name, override)
 
-    def _load(self, name: str, override: str | None) -> None:
+    def _load_uploaded(self, name: str, override: str | None, files: Mapping[str, bytes]) -> None:
+        if name in self._own:
+            raise Refusal(
+                Cause.CONFLICT,
+                f"model {name!r} is one of the configuration's own; accepted: files of others",
+            )
         try:
-            sources = self._sources(name, override)
+            with staged(name, files) as repository:
+                self._load(name, repository, override)
+        except HeadwayError as error:
+            raise Refusal(Cause.INVALID, without_paths(str(error))) from None
+
+    def _load(self, name: str, repository: Repository | None, override: str | None) -> None:
+        try:
+            sources = self._sources(name, repository, override)
         except (HeadwayError, OSError) as error:
             said = str(error) if isinstance(error, HeadwayError) else f"{name}: {error.strerror}"
             self._note_unavailable(name, without_paths(said))

@@ -182,8 +182,17 @@ class InferenceService(Protocol):
         """What the repository holds."""
         ...
 
-    async def load(self, model: str, key: str | None, config: str | None = None) -> None:
-        """Load a model, or load it again; returns when it is warm. Raises Refusal, also for a bad model."""
+    async def load(
+        self,
+        model: str,
+        key: str | None,
+        config: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Load a model, or load it again; returns when it is warm. Raises Refusal, also for a bad model.
+
+        `files`, by their place in the model's folder, stand in place of that folder for this load.
+        """
         ...
 
     async def unload(self, model: str, key: str | None) -> None:

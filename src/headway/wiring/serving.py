@@ -89,7 +89,9 @@ class Server:
         self._repository = None if path is None else Repository(path)
         self.models = Models(self._installation, self._repository)
         self.service = EngineService(self.models, Tenants(serving, 0.0), self._admission)
-        self.service.overrides_accepted = serving.repository is not None and serving.repository.overrides
+        if serving.repository is not None:
+            self.service.overrides_accepted = serving.repository.overrides
+            self.service.upload_bytes = serving.upload_bytes
         self._installation.service, self._installation.admission = self.service, self._admission
         self._log = _event_log(serving, device)
         overlap = shipped() if hardware.overlap == "predicted" else ConstantOverlap(measured_w)
