@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from importlib.metadata import version
 from time import perf_counter
-from typing import Any, Final
 
 from headway.config.serving import Serving
-from headway.config.serving_parts import ServedModel
 from headway.core.checks import require_able
 from headway.core.decision_time import DecisionTimes
-from headway.core.device import Device
 from headway.core.engine import Engine
 from headway.core.errors import HeadwayError
 from headway.core.protocols import Capability
 from headway.cost.contention import OverlapLoss
-from headway.cost.lanes import LaneTable
 from headway.live.executors.makers import OnnxRuntimeLanes
 from headway.live.executors.onnxruntime import OnnxRuntimeExecutor
 from headway.live.executors.process import ProcessExecutor
 from headway.live.service import LiveService
-from headway.policies import Policy, make
-from headway.predict.lane_estimator import LaneEstimator
-from headway.predict.overlap import ConstantOverlap, OverlapModel, shipped
+from headway.policies import make
+from headway.predict.overlap import ConstantOverlap, shipped
 from headway.serve.admission import Admission
 from headway.serve.dashboard.snapshot import Shown
 from headway.serve.dashboard.timeline import Timeline
 from headway.serve.engine_service import EngineService
-from headway.serve.event_log import NoLog, RetainedLog
+from headway.serve.event_log import RetainedLog
 from headway.serve.figures import Figures
 from headway.serve.intake import IntakeProcess
 from headway.serve.lifecycle import Models
 from headway.serve.polling import Poller
 from headway.serve.refusal import Refusal
-from headway.serve.repository import ModelSource, Repository, read_labels
+from headway.serve.repository import Repository
 from headway.serve.settings import Settings
 from headway.serve.telemetry import Belief, Telemetry
 from headway.serve.tenants import Tenants
@@ -45,11 +39,7 @@ from headway.serve.visits import Visits
 from headway.wiring.installation import Installation, ModelExecutor
 from headway.wiring.lanes import limits_of, overheads_on, processors_of, widths_of
 from headway.wiring.request_logs import access_log_of, tracer_of
-
-_ESTIMATORS: Final = ("default", "no-calibration", "no-margin")
-
-OWN_VERSION: Final = "1"
-"""Of models that the configuration names itself."""
+from headway.wiring.serving_parts import belief_of, event_log_of, source_of
 
 Say = Callable[[str], None]
 """Takes a few words for whoever runs the server."""
@@ -93,9 +83,9 @@ class Server:
             self.service.overrides_accepted = serving.repository.overrides
             self.service.upload_bytes = serving.upload_bytes
         self._installation.service, self._installation.admission = self.service, self._admission
-        self._log = _event_log(serving, device)
+        self._log = event_log_of(serving, device)
         overlap = shipped() if hardware.overlap == "predicted" else ConstantOverlap(measured_w)
-        estimator = _belief(serving, policy, device, self._installation.tables, overlap)
+        estimator = belief_of(serving, policy, device, self._installation.tables, overlap)
         self._calibration = estimator.calibration
         self.settings = Settings()
         self._tracer = tracer_of(serving, self.settings, lambda: self.live.now(), self._log)
@@ -165,7 +155,7 @@ class Server:
         """
         serving, failures = self.serving, []
         for position, model in enumerate(serving.models):
-            self.models.keep(_source_of(serving, position))
+            self.models.keep(source_of(serving, position))
             self._say(f"loading {model.name}")
             try:
                 self.models.load(model.name).result()
@@ -193,8 +183,8 @@ class Server:
         for field in ("hardware", "policy", "repository", "log", "access_log", "tracing", "listen"):
             if getattr(before, field) != getattr(serving, field):
                 raise HeadwayError(f"{serving.where(field)}: changed; accepted: a restart for that")
-        old = {model.name: _source_of(before, at) for at, model in enumerate(before.models)}
-        new = {model.name: _source_of(serving, at) for at, model in enumerate(serving.models)}
+        old = {model.name: source_of(before, at) for at, model in enumerate(before.models)}
+        new = {model.name: source_of(serving, at) for at, model in enumerate(serving.models)}
         for position, name in enumerate(new):
             if old.get(name) == new[name]:
                 continue
@@ -257,80 +247,3 @@ class Server:
         traceback.print_exception(error, file=sys.stderr)  # for whoever runs the server, never for clients
         self.service.on_broken(error)
         self._tell_broken()
-
-
-def _source_of(serving: Serving, position: int) -> ModelSource:
-    model: ServedModel = serving.models[position]
-    labels = {
-        output: read_labels(serving.folder / file, serving.where("models", position, "labels", output))
-        for output, file in model.labels.items()
-    }
-    return ModelSource(
-        model.name,
-        OWN_VERSION,
-        serving.model_path(model),
-        model.source,
-        dims=model.dims,
-        options=model.options,
-        labels=labels,
-        batching=model.batching,
-    )
-
-
-def _belief(
-    serving: Serving,
-    policy: Policy,
-    device: Device,
-    tables: Mapping[str, LaneTable],
-    overlap: OverlapModel,
-) -> LaneEstimator:
-    """What tells a policy about costs; models may come into the tables and go.
-
-    Raises HeadwayError for a policy that wants to be told by something that a server does not have.
-    """
-    if policy.estimator not in _ESTIMATORS:
-        raise HeadwayError(
-            f"{serving.where('policy')}: {serving.policy!r} wants the estimator {policy.estimator!r};"
-            f" accepted in a server: {', '.join(_ESTIMATORS)}"
-        )
-    return LaneEstimator(
-        device,
-        tables,
-        overlap,
-        learns=policy.estimator != "no-calibration",
-        margins=policy.estimator != "no-margin",
-    )
-
-
-def _event_log(serving: Serving, device: Device) -> NoLog | RetainedLog:
-    if serving.log is None:
-        return NoLog()
-    packages = ("headway", "numpy", "onnx", "onnxruntime")
-    metadata: dict[str, Any] = {
-        "policy": serving.policy,
-        "scenario": serving.model_dump(mode="json", by_alias=True, exclude={"tenants", "control_keys"}),
-        "seed": 0,
-        "versions": {name: version(name) for name in packages},
-        "device": {
-            "name": device.name,
-            "cores": [{"index": c.index, "name": c.name, "kind": c.kind} for c in device.cores],
-        },
-        "tenants": [
-            {
-                "name": tenant.name,
-                "model": "",
-                "priority": tenant.priority,
-                "weight": tenant.weight,
-                "strict": tenant.strict,
-                "percentile": 99.0 if tenant.sla is None else tenant.sla.percentile,
-                "relative_deadline_s": None if tenant.sla is None else tenant.sla.deadline,
-                "isolated_s": None,
-            }
-            for tenant in serving.tenants
-        ],
-        "warmup_s": 0.0,
-        "warmup_share": 0.0,
-        "duration_s": None,
-    }
-    folder = serving.folder / serving.log.folder
-    return RetainedLog(folder, metadata, serving.log.part, serving.log.keep)
