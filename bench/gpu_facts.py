@@ -44,6 +44,12 @@ def main() -> None:
     for low, high in ((1024, 8192), (16384, 66000)):
         these = (m > 1000) & (k > 512) & (n > low) & (n <= high)
         _medians(f"linear, {low} to {high} outputs", efficiency, rows.gpu, these)
+    delivered = np.array([known_device(name).delivered_bytes_s for name in _NAMES])
+    wide = (m > 1000) & (k > 1024) & (n > 16384)
+    per_byte = 2.0 * m * n * k / rows.latency_s / delivered[rows.gpu]
+    _medians("linear, above 16384 outputs, FLOPs per byte that memory delivers", per_byte, rows.gpu, wide)
+    of_linear = large & (rows.latency_s >= 0.01) & (rows.latency_s < 0.1)
+    _medians("linear, 10 to 100 ms", efficiency, rows.gpu, of_linear)
     rows = load(folder, KernelClass.BMM)
     batch, m, n, k = rows.dims.T
     efficiency = 2.0 * batch * m * n * k / rows.latency_s / peaks[rows.gpu]
@@ -54,6 +60,14 @@ def main() -> None:
     _medians("products, 129 to 256 wide, reduction 9 to 16", efficiency, rows.gpu, these)
     these = long & (narrow > 256) & (k > 512)
     _medians("products, above 256 wide, reduction above 512", efficiency, rows.gpu, these)
+    of_products = (narrow > 256) & (k > 256) & (rows.latency_s >= 0.01) & (rows.latency_s < 0.1)
+    _medians("products, above 256 wide, 10 to 100 ms", efficiency, rows.gpu, of_products)
+    powered = np.array([known_device(name).sustained_flops for name in _NAMES]) / peaks
+    print(f"share of the peak that power pays for: {dict(zip(GPUS, powered.round(2).tolist(), strict=True))}")
+    for shortest_s in (0.32e-3, 1e-3, 3.2e-3, 10e-3, 32e-3):
+        these = (narrow > 256) & (k > 256) & (rows.latency_s >= shortest_s)
+        these &= rows.latency_s < 3.16 * shortest_s
+        _medians(f"products, above 256 wide, from {shortest_s:g} s on", efficiency, rows.gpu, these)
 
 
 if __name__ == "__main__":
