@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.errors import HeadwayError
-from headway.models.even import BlockLimits, PricedCut, even_blocks, target_block_s
+from headway.models.even import BlockLimits, PricedCut, PricedSum, even_blocks, target_block_s
 
 MS = 1e-3
 
@@ -19,12 +19,26 @@ def everywhere(count: int, overhead_s: float = 0.0) -> list[PricedCut]:
 
 
 def objective(
-    node_s: list[float], cuts: dict[int, PricedCut], chosen: tuple[int, ...], target_s: float
+    node_s: list[float],
+    cuts: dict[int, PricedCut],
+    sums: list[PricedSum],
+    chosen: tuple[int, ...],
+    target_s: float,
 ) -> float:
     bounds = (0, *chosen, len(node_s))
     lengths = [sum(node_s[a:b]) for a, b in pairwise(bounds)]
     price = sum(cuts[position].overhead_s + cuts[position].cold_s for position in chosen)
+    price += copies_s(sums, bounds)
     return sum((length / target_s - 1) ** 2 for length in lengths) + price / target_s
+
+
+def copies_s(sums: list[PricedSum], bounds: tuple[int, ...]) -> float:
+    return sum(
+        each.copy_s
+        for each in sums
+        for a, b in pairwise(bounds)
+        if a <= each.place < b and (each.made_at < a) != (each.last_read_at >= b)
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -36,8 +50,18 @@ def test_no_other_choice_of_cuts_is_better(node_s: list[float], data: st.DataObj
     positions = data.draw(st.sets(st.integers(1, len(node_s) - 1)).map(sorted))
     costs = st.floats(0.0, 0.5 * MS)
     cuts = [PricedCut(position, data.draw(costs), data.draw(costs)) for position in positions]
+    places = data.draw(st.lists(st.integers(1, len(node_s) - 1), max_size=3))
+    sums = [
+        PricedSum(
+            place,
+            data.draw(st.integers(0, place - 1)),
+            data.draw(st.integers(place, len(node_s) - 1)),
+            data.draw(costs),
+        )
+        for place in places
+    ]
     limits = BlockLimits(target_s=2 * MS, longest_s=4 * MS, overhead_share=float("inf"))
-    found = even_blocks(node_s, cuts, limits)
+    found = even_blocks(node_s, cuts, limits, sums)
     by_position = {cut.position: cut for cut in cuts}
 
     def allowed(chosen: tuple[int, ...]) -> bool:
@@ -50,10 +74,13 @@ def test_no_other_choice_of_cuts_is_better(node_s: list[float], data: st.DataObj
         assert found.positions == ()
         return
     choices = [c for size in range(len(positions) + 1) for c in combinations(positions, size) if allowed(c)]
-    best = min(objective(node_s, by_position, chosen, 2 * MS) for chosen in choices)
+    best = min(objective(node_s, by_position, sums, chosen, 2 * MS) for chosen in choices)
     assert found.positions in choices
-    assert objective(node_s, by_position, found.positions, 2 * MS) == pytest.approx(best, abs=1e-9)
+    assert objective(node_s, by_position, sums, found.positions, 2 * MS) == pytest.approx(best, abs=1e-9)
     assert sum(found.block_s) == pytest.approx(sum(node_s))
+    boundaries_s = sum(by_position[position].overhead_s for position in found.positions)
+    bounds = (0, *found.positions, len(node_s))
+    assert found.overhead_s == pytest.approx(boundaries_s + copies_s(sums, bounds))
 
 
 def test_equal_nodes_make_equal_blocks_of_the_target_s_length() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from headway.models.boundary_cost import BoundaryCost
 from headway.models.chain import SplitModel
 from headway.models.even import BlockLimits
 from headway.models.node_times import estimated_node_s, node_s_from_blocks, profiled_node_s
+from headway.models.partition import parts_of
 from headway.models.prepared import prepare
 from headway.models.recomposition import recompose
 from headway.models.split import resplit, split
+from headway.models.takeovers import sums_of, takeovers
 
 # pytest's importlib mode does not let tests import their neighbours.
 _SPEC = importlib.util.spec_from_file_location(
@@ -67,6 +70,38 @@ def test_zoo_models_cut_everywhere_are_equal_to_the_bit(name: str, options: dict
     chain = split(prepared, [cut.position for cut in prepared.cuts])
     assert len(chain.blocks) > 10
     assert recompose(chain, threads=2).bit_equal
+
+
+def test_sums_between_blocks_are_made_in_place_and_requests_do_not_mix() -> None:
+    prepared = prepare(zoo.build("resnet18", image_size=32))
+    sums = sums_of(prepared.graph)
+    legal = {cut.position for cut in prepared.cuts}
+    # Before each sum and behind it, so that what it adds comes from another block and its result leaves.
+    chain = split(prepared, sorted(legal & {at for each in sums for at in (each.place, each.place + 1)}))
+    first, second = prepared.sample(1), prepared.sample(2)
+    taken = chain.plan.taken_over
+    assert len(taken) == len(sums)
+    offsets = {slot.name: slot.offset for slot in chain.plan.slots}
+    assert all(offsets[name] == offsets[before] for name, before in taken.items())
+    wholes = [split(prepared, ()).run(inputs) for inputs in (first, second)]
+    sessions = chain.open()
+    one, other = chain.bind(first), chain.bind(second)
+    for index in range(len(chain.blocks)):
+        sessions.run_block(index, one)
+        sessions.run_block(index, other)
+    for buffers, whole in zip((one, other), wholes, strict=True):
+        made = chain.finish(buffers)
+        assert all(np.array_equal(made[name], whole[name]) for name in whole)
+
+
+def test_a_summand_that_is_read_later_keeps_its_memory() -> None:
+    prepared = prepare(zoo.build("resnet18", image_size=32))
+    sums = sums_of(prepared.graph)
+    everywhere = [cut.position for cut in prepared.cuts]
+    graph = replace(prepared.graph, reads=(*prepared.graph.reads[:-1], frozenset({sums[0].summand})))
+    parts = parts_of(graph, everywhere)
+    assert sums[0].result in takeovers(prepared.graph, parts_of(prepared.graph, everywhere), prepared.types)
+    assert sums[0].result not in takeovers(graph, parts, prepared.types)
 
 
 def test_named_sizes_are_fixed_and_their_boundaries_bound() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
@@ -38,19 +38,49 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class BufferPlan:
-    """A layout in which tensors that are never alive at the same time share their place."""
+    """A layout in which tensors that are never alive at the same time share their place.
+
+    `taken_over` says of a tensor whose place it takes in the block that makes it.
+    """
 
     slots: tuple[Slot, ...]
     total_bytes: int
+    taken_over: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan_buffers(lives: Sequence[tuple[str, ValueType, int, int]]) -> BufferPlan:
+def plan_buffers(
+    lives: Sequence[tuple[str, ValueType, int, int]], taken_over: Mapping[str, str] | None = None
+) -> BufferPlan:
     """Lay out tensors, the largest first, each at the lowest place that is free for as long as it is alive.
 
     Args:
         lives: name, type (of fixed size), the block that makes it and the last block that needs it; results
             need to stay for longer than all else. Large ones become their own.
+        taken_over: by name, another tensor of the same size whose place it takes, made in the last block that
+            needs the other; no results.
     """
+    taken_over = {} if taken_over is None else dict(taken_over)
+    first_of: dict[str, str] = {}
+    for name, *_ in lives:
+        first = name
+        while first in taken_over:
+            first = taken_over[first]
+        first_of[name] = first
+    together = {name: (value_type, made_in, last) for name, value_type, made_in, last in lives}
+    for name, _, _, last_used_in in lives:
+        first = first_of[name]
+        value_type, made_in, last = together[first]
+        together[first] = (value_type, made_in, max(last, last_used_in))
+    joint = _laid_out([(name, *life) for name, life in together.items() if first_of[name] == name])
+    places = {slot.name: slot for slot in joint.slots}
+    slots = [
+        replace(places[first_of[name]], name=name, type=value_type, made_in=made_in, last_used_in=last)
+        for name, value_type, made_in, last in lives
+    ]
+    return BufferPlan(tuple(slots), joint.total_bytes, taken_over)
+
+
+def _laid_out(lives: Sequence[tuple[str, ValueType, int, int]]) -> BufferPlan:
     placed: list[Slot] = []
     own: list[Slot] = []
     longest = max((life[3] for life in lives), default=0)

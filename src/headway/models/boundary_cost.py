@@ -17,8 +17,9 @@ _SMALL_ELEMENTS: Final = 1 << 10
 _LARGE_ELEMENTS: Final = 1 << 18
 _COLD_ELEMENTS: Final = 1 << 24  # 64 MiB, more than most last-level caches
 _ROUNDS: Final = 41
-_COPIES: Final = 9
+_COPIES: Final = 16
 _PRODUCTS: Final = 8
+_RELUS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +53,35 @@ def boundary_cost(threads: int = 1) -> BoundaryCost:
     Eight matrix products, each of about a tenth of a millisecond, run in one session and in eight with bound
     buffers between, in turns; the median of the differences is the cost of seven boundaries: the calls,
     waking each session's threads, and what is colder in the caches. What a byte adds is measured alike on
-    two Relu nodes over 1 MiB. Of the fixed cost a fifth is counted for each tensor.
+    eight Relu nodes over 1 MiB: one session works in the same memory all the time, while tensors that cross
+    lie in memory of their own, 9 MiB in all. Of the fixed cost a fifth is counted for each tensor.
     """
     fixed = _difference_s(_products(), _PRODUCTS, threads) / (_PRODUCTS - 1)
-    large = _difference_s(_relus(_LARGE_ELEMENTS), 2, threads)
-    small = _difference_s(_relus(_SMALL_ELEMENTS), 2, threads)
+    large = _difference_s(_relus(_LARGE_ELEMENTS), _RELUS, threads)
+    small = _difference_s(_relus(_SMALL_ELEMENTS), _RELUS, threads)
     return BoundaryCost(
         fixed_s=0.8 * fixed,
         tensor_s=0.2 * fixed,
-        byte_s=max(0.0, large - small) / (4 * (_LARGE_ELEMENTS - _SMALL_ELEMENTS)),
+        byte_s=max(0.0, large - small) / ((_RELUS - 1) * 4 * (_LARGE_ELEMENTS - _SMALL_ELEMENTS)),
         copy_byte_s=_copy_byte_s(),
         fetch_byte_s=_fetch_byte_s(),
     )
 
 
 def _copy_byte_s() -> float:
+    """Of tensors that are in no core's own cache, since other blocks' memory was used since."""
     import numpy as np
 
-    source = np.ones(_LARGE_ELEMENTS, dtype=np.float32)
+    source = np.ones(_COPIES * _LARGE_ELEMENTS, dtype=np.float32)
     target = np.zeros_like(source)
     times = []
-    for _ in range(_COPIES):
-        started = perf_counter()
-        np.copyto(target, source)
-        times.append(perf_counter() - started)
-    return min(times) / source.nbytes
+    for _ in range(2):
+        for first in range(0, source.size, _LARGE_ELEMENTS):
+            part = slice(first, first + _LARGE_ELEMENTS)
+            started = perf_counter()
+            np.copyto(target[part], source[part])
+            times.append(perf_counter() - started)
+    return median(times[_COPIES:]) / (4 * _LARGE_ELEMENTS)
 
 
 def _fetch_byte_s() -> float:

@@ -95,7 +95,7 @@ class SplitModel:
                 self,
                 inputs={name: types[name] for name in self.inputs},
                 types=types,
-                plan=plan_buffers(lives),
+                plan=plan_buffers(lives, self.plan.taken_over),
                 batch=size,
                 _pool=[],
                 _batches={},

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headway.core.errors import HeadwayError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 TARGET_S: Final = 2e-3  # the longest wait that a block should cause
 SHORTEST_TARGET_S: Final = 0.3e-3  # below it a boundary costs more than it gives
@@ -66,24 +69,44 @@ class PricedCut:
     cold_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class PricedSum:
+    """A node, at `place`, that adds in the memory of a tensor made at `made_at`, its result being read until
+    `last_read_at` (see `headway.models.takeovers`).
+
+    It copies, which takes `copy_s`, where a block begins between the maker and the sum, or ends between the
+    sum and the last reader, but not where both are so: the result then takes over the tensor's place.
+    """
+
+    place: int
+    made_at: int
+    last_read_at: int
+    copy_s: float
+
+
 def target_block_s(tightest_slo_s: float) -> float:
     """Two percent of the tightest SLA, within 0.3 and 2 ms."""
     return min(TARGET_S, max(SHORTEST_TARGET_S, _SLO_SHARE * tightest_slo_s))
 
 
 def even_blocks(
-    node_s: Sequence[float], cuts: Sequence[PricedCut], limits: BlockLimits | None = None
+    node_s: Sequence[float],
+    cuts: Sequence[PricedCut],
+    limits: BlockLimits | None = None,
+    sums: Sequence[PricedSum] = (),
 ) -> EvenBlocks:
     """Cut so that blocks are as close to the target as they can be for what boundaries cost.
 
-    Minimises the sum over blocks of (t / target - 1)^2 plus the sum over cuts of weight * (overhead + cold)
-    / target. Only blocks that cannot be cut are longer than `longest_s`. The weight is 1, and is raised
-    until all boundaries together keep to `overhead_share`, unless `longest_s` demands more of them.
+    Minimises the sum over blocks of (t / target - 1)^2 + weight * copies / target, plus the sum over cuts of
+    weight * (overhead + cold) / target. Only blocks that cannot be cut are longer than `longest_s`. The
+    weight is 1, and is raised until all boundaries together keep to `overhead_share`, unless `longest_s`
+    demands more of them.
 
     Args:
         node_s: seconds of each node, in topological order.
         cuts: in order of position.
         limits: 2 ms, 4 ms and 3 % by default.
+        sums: what copies where.
 
     Raises:
         HeadwayError: a time is negative.
@@ -98,7 +121,7 @@ def even_blocks(
         return EvenBlocks(
             (), (total,), 0.0, f"it takes {1e3 * total:.2f} ms, no longer than one block should"
         )
-    plan = _Plan(node_s, cuts, limits)
+    plan = _Plan(node_s, cuts, limits, sums)
     weight = 1.0
     found = plan.best(weight)
     for _ in range(_DOUBLINGS):
@@ -118,7 +141,13 @@ def even_blocks(
 
 
 class _Plan:
-    def __init__(self, node_s: Sequence[float], cuts: Sequence[PricedCut], limits: BlockLimits) -> None:
+    def __init__(
+        self,
+        node_s: Sequence[float],
+        cuts: Sequence[PricedCut],
+        limits: BlockLimits,
+        sums: Sequence[PricedSum],
+    ) -> None:
         import numpy as np
 
         self._target_s = limits.target_s
@@ -126,8 +155,29 @@ class _Plan:
         self._positions = [0, *(cut.position for cut in cuts), len(node_s)]
         self._overhead_s = np.array([0.0, *(cut.overhead_s for cut in cuts), 0.0])
         self._price_s = self._overhead_s + np.array([0.0, *(cut.cold_s for cut in cuts), 0.0])
-        sums = np.concatenate([[0.0], np.cumsum(np.asarray(node_s, dtype=float))])
-        self._time_s = sums[self._positions]
+        ends_s = np.concatenate([[0.0], np.cumsum(np.asarray(node_s, dtype=float))])
+        self._time_s = ends_s[self._positions]
+        count = len(self._positions)
+        # A block that holds no cut may be as long as it is; others fit between `first` and `end`.
+        firsts = np.searchsorted(self._time_s, self._time_s - self._longest_s, side="left")
+        self._firsts = [min(int(firsts[end]), end - 1) for end in range(count)]
+        self._copies_s = [
+            self._copies_of(sums, first, end) if end else np.zeros(0)
+            for end, first in enumerate(self._firsts)
+        ]
+
+    def _copies_of(self, sums: Sequence[PricedSum], first: int, end: int) -> np.ndarray:
+        """Seconds of copies in blocks that end there, by where they begin, from `first` on."""
+        import numpy as np
+
+        begins = np.array(self._positions[first:end])
+        ends = self._positions[end]
+        seconds = np.zeros(end - first)
+        for each in sums:
+            if begins[0] <= each.place < ends:
+                one_sided = (each.made_at < begins) != (each.last_read_at >= ends)
+                seconds += np.where((begins <= each.place) & one_sided, each.copy_s, 0.0)
+        return seconds
 
     def best(self, weight: float) -> EvenBlocks:
         import numpy as np
@@ -137,11 +187,10 @@ class _Plan:
         previous = np.zeros(count, dtype=int)
         price = weight * self._price_s / self._target_s
         for end in range(1, count):
-            # A block that holds no cut may be as long as it is; others fit between `first` and `end`.
-            first = int(np.searchsorted(self._time_s, self._time_s[end] - self._longest_s, side="left"))
-            first = min(first, end - 1)
+            first = self._firsts[end]
             length = self._time_s[end] - self._time_s[first:end]
             total = best[first:end] + (length / self._target_s - 1.0) ** 2 + price[end]
+            total += weight * self._copies_s[end] / self._target_s
             choice = int(np.argmin(total))
             best[end] = total[choice]
             previous[end] = first + choice
@@ -155,7 +204,10 @@ class _Plan:
         return EvenBlocks(
             positions=tuple(self._positions[place] for place in chosen),
             block_s=tuple(float(self._time_s[b] - self._time_s[a]) for a, b in pairwise(bounds)),
-            overhead_s=float(self._overhead_s[chosen].sum()),
+            overhead_s=float(
+                self._overhead_s[chosen].sum()
+                + sum(self._copies_s[b][a - self._firsts[b]] for a, b in pairwise(bounds))
+            ),
             reason="" if chosen else self._kept_whole(),
         )
 

@@ -21,12 +21,14 @@ from headway.models.block_sessions import BlockModel
 from headway.models.boundary_buffers import BufferPlan, plan_buffers
 from headway.models.boundary_cost import BoundaryCost, boundary_cost
 from headway.models.chain import SplitModel
-from headway.models.even import BlockLimits, EvenBlocks, PricedCut, even_blocks
+from headway.models.even import BlockLimits, EvenBlocks, PricedCut, PricedSum, even_blocks
 from headway.models.node_times import estimated_node_s, node_s_from_blocks, profiled_node_s
 from headway.models.node_work import VIEWS
+from headway.models.ordered_graph import OrderedGraph
 from headway.models.partition import BlockPart, block_model, content_hash, parts_of
 from headway.models.prepared import PreparedModel, prepare
 from headway.models.sample_inputs import Inputs
+from headway.models.takeovers import sums_of, takeovers
 from headway.models.value_types import ValueKind, ValueType
 
 if TYPE_CHECKING:
@@ -154,7 +156,17 @@ def _even(
         copied = sum(prepared.sizes_bytes.get(name, widest) for name in cut.tensors if name in views)
         overhead_s = cost.overhead_s(size, len(cut.tensors), copied)
         priced.append(PricedCut(cut.position, overhead_s, cost.cold_s(size)))
-    return even_blocks(node_s, priced, limits)
+    sums = [
+        PricedSum(
+            each.place,
+            each.made_at,
+            each.last_read_at,
+            cost.copy_byte_s * prepared.sizes_bytes.get(each.result, widest),
+        )
+        for each in sums_of(prepared.graph)
+        if each.result not in prepared.graph.outputs  # which is copied in the whole model, too
+    ]
+    return even_blocks(node_s, priced, limits, sums)
 
 
 def _views(prepared: PreparedModel) -> set[str]:
@@ -205,7 +217,7 @@ def _chain(
         random_nodes=prepared.random_nodes,
         sample_shapes=prepared.sample_shapes,
         whole=prepared.whole,
-        plan=_plan(graph.outputs, parts, types) if bound else BufferPlan((), 0),
+        plan=_plan(graph, parts, types) if bound else BufferPlan((), 0),
         node_s=node_s,
         workspace=prepared.workspace,
         constants=MappingProxyType(prepared.constant_outputs()),
@@ -252,8 +264,8 @@ def _bound(prepared: PreparedModel, parts: Sequence[BlockPart]) -> bool:
     )
 
 
-def _plan(outputs: Sequence[str], parts: Sequence[BlockPart], types: Mapping[str, ValueType]) -> BufferPlan:
-    last = {name: len(parts) for name in outputs}  # results stay until they are fetched
+def _plan(graph: OrderedGraph, parts: Sequence[BlockPart], types: Mapping[str, ValueType]) -> BufferPlan:
+    last = {name: len(parts) for name in graph.outputs}  # results stay until they are fetched
     for index, part in enumerate(parts):
         for name in part.inputs:
             last[name] = max(last.get(name, index), index)
@@ -263,5 +275,6 @@ def _plan(outputs: Sequence[str], parts: Sequence[BlockPart], types: Mapping[str
             for index, part in enumerate(parts)
             for name in part.outputs
             if types[name].bindable
-        ]
+        ],
+        takeovers(graph, parts, types),
     )
