@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.serve.protocol import inference_pb2 as pb
+from headway.serve.refusal import Cause, Refusal
 
 PATH = "/v2/models/echo-FP32/infer"
 GOOD = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2.5]}]}).encode()
@@ -201,6 +202,24 @@ def test_long_names_do_not_come_back_long(server):
         checked(server, status, headers, content)
         assert status == 400
         assert len(content) < 1000
+    refusal = Refusal(Cause.NOT_FOUND, f"no model {name!r}; accepted: another")
+    assert refusal.message.startswith("no model 'nnn")
+    assert refusal.message.endswith("; accepted: another")
+    assert len(refusal.message) < 1000
+
+
+def test_a_shape_whose_0_hides_its_other_dimensions(server):
+    shape = [0, 1 << 20, 1 << 20, 1 << 20]
+    entry = {"name": "x", "datatype": "FP32", "shape": shape}
+    for tensor in ({"data": []}, {"parameters": {"binary_data_size": 0}}):
+        status, headers, content = server.http(
+            "POST", PATH, json.dumps({"inputs": [entry | tensor]}).encode()
+        )
+        checked(server, status, headers, content)
+        assert status == 413
+    message = pb.ModelInferRequest(model_name="echo-FP32", raw_input_contents=[b""])
+    message.inputs.add(name="x", datatype="FP32", shape=shape)
+    assert call(server, message.SerializeToString()) is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 # gRPC

@@ -468,7 +468,9 @@ def test_requests_that_never_came_whole_are_counted_and_logged():
             socket.create_connection(("127.0.0.1", front.http_port), timeout=10) as second,
         ):
             assert second.recv(1000).startswith(b"HTTP/1.1 503 ")
-            first.close()
+            first.sendall(HEAD + b"content-length: 50\r\n\r\nabc")
+            wait_until(lambda: front._servers[0]._connections.body_bytes == 3)
+        wait_until(lambda: len(noted) == 8)
     target = "POST /v2/models/echo-FP32/infer"
     assert [(visit.code, visit.target, visit.cause.name, visit.body_bytes) for visit in noted] == [
         (408, "", "INVALID", 0),
@@ -478,9 +480,11 @@ def test_requests_that_never_came_whole_are_counted_and_logged():
         (400, "", "INVALID", 0),
         (400, "GET /v2", "INVALID", 0),
         (503, "", "UNAVAILABLE", 0),
+        (499, target, "CANCELLED", 3),
     ]
     assert (noted[1].tenant, noted[1].model) == ("k", "echo-FP32")
-    assert all(visit.answer_bytes > 0 and visit.peer.startswith("127.0.0.1:") for visit in noted)
+    assert all((visit.answer_bytes > 0) is (visit.code != 499) for visit in noted)
+    assert all(visit.peer.startswith("127.0.0.1:") for visit in noted)
     assert all(visit.ended_s >= visit.arrived_s for visit in noted)
     assert visits.answers == {
         ("http", "other", "408"): 1,
@@ -489,6 +493,7 @@ def test_requests_that_never_came_whole_are_counted_and_logged():
         ("http", "other", "431"): 1,
         ("http", "other", "400"): 2,
         ("http", "other", "503"): 1,
+        ("http", "infer", "499"): 1,
     }
 
 

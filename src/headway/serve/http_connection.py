@@ -98,6 +98,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._task is not None:
             self._task.cancel()
         else:
+            if self._head is not None:
+                self._tell(499, "the client went before its request was whole", 0)
             self._hold(0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -155,7 +157,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         answer = error_answer(status, message)
         self._transport.writelines(answer_bytes(answer, keep_alive=False, without_body=False))
-        self._tell(answer, message)
+        self._tell(status, message, sum(map(len, answer.parts)))
         # Closing now would reset a client that still sends, and the answer would be lost with it.
         self._transport.write_eof()
         self._refused = True
@@ -164,14 +166,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._hold(0)
         self.waits_until_s = time.perf_counter() + self._limits.head_timeout_s
 
-    def _tell(self, answer: HttpAnswer, message: str) -> None:
+    def _tell(self, status: int, message: str, answer_bytes: int) -> None:
         if self._witness is not None:
             head = self._head
             self._witness(
                 EarlyAnswer(
-                    status=answer.status,
+                    status=status,
                     message=message,
-                    answer_bytes=sum(map(len, answer.parts)),
+                    answer_bytes=answer_bytes,
                     method="" if head is None else head.method,
                     path="" if head is None else head.path,
                     headers={} if head is None else head.headers,

@@ -45,8 +45,9 @@ class RequestHead:
             raise BadHead(400, "Upgrade: no other protocol is spoken here") from None
         except httptools.HttpParserCallbackError as error:
             raise (error.__context__ if isinstance(error.__context__, BadHead) else error) from None
-        except httptools.HttpParserError:
-            raise BadHead(400, "the request is not HTTP/1.1") from None
+        except httptools.HttpParserError as error:
+            # The parser's reasons are fixed texts, such as "Invalid character in Content-Length".
+            raise BadHead(400, f"the request is not HTTP/1.1 as it is accepted: {error}") from None
 
     def on_url(self, url: bytes) -> None:
         self._url += url

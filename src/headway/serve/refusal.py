@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
+
+_KEPT_CHARACTERS: Final = 300
+"""Of each end of a message. gRPC sends one in trailers, of which clients take 8 KB."""
 
 
 class Cause(Enum):
@@ -28,9 +32,10 @@ class Cause(Enum):
 class Refusal(Exception):
     """A request that ends without a result.
 
-    `message` is for the client: it names the field, what was found and what is accepted, and holds no path of
-    this machine and no stack trace. `retry_after_s` says when another try may succeed, `predicted_finish_s`
-    after how many seconds the result would have come, where that is known.
+    `message` is for the client, and short whatever the client sent: it names the field, what was found and
+    what is accepted, and holds no path of this machine and no stack trace. `retry_after_s` says when another
+    try may succeed, `predicted_finish_s` after how many seconds the result would have come, where that is
+    known.
     """
 
     def __init__(
@@ -43,6 +48,13 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(message)
         self.cause = cause
-        self.message = message
+        self.message = _shortened(message)
         self.retry_after_s = retry_after_s
         self.predicted_finish_s = predicted_finish_s
+
+
+def _shortened(message: str) -> str:
+    """What clients call things is in messages, and can have any length."""
+    if len(message) <= 2 * _KEPT_CHARACTERS:
+        return message
+    return f"{message[:_KEPT_CHARACTERS]} ... {message[-_KEPT_CHARACTERS:]}"
