@@ -31,10 +31,10 @@ from headway.policies.width import batch_table, fair_share, fastest, rest
 DEPTH: Final = 8
 """Waiting requests that are planned for; later ones wait unseen."""
 
-CAUTION: Final = 1.2
+CAUTION: Final = 1.05
 """Narrow runs are planned to take this much longer than they should: for longer than wide ones they are open
-to arrivals and to what co-runners do. By bench/lanes.py, with less than 1.1 tight deadlines are missed, with
-more than 1.4 too little is done side by side when there is much to do."""
+to arrivals and to what co-runners do. By bench/lanes.py, with 1.0 more of the short requests are late, with
+1.1 and more too little is done side by side, and large requests are late for it."""
 
 
 @policy("edf:planned")
