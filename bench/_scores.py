@@ -71,6 +71,15 @@ class Score:
                 good += 1
         self.each_goodput.append(good / max(1, len(counted)))
 
+    def include(self, other: Score) -> None:
+        """Count what another one has counted, too."""
+        for name in TENANTS:
+            self.in_time[name] += other.in_time[name]
+            self.offered[name] += other.offered[name]
+        self.each_goodput += other.each_goodput
+        self.scheduler += other.scheduler
+        self.per_request_s += other.per_request_s
+
     def share(self, name: str) -> float:
         """The share of a tenant's requests that were in time; nan without requests."""
         return self.in_time[name] / self.offered[name] if self.offered[name] else float("nan")

@@ -15,14 +15,17 @@ that drops what can no longer be in time, at the speed that bare sessions with a
 faster as the bare sessions were in that round: what is lost between the two no policy can win back.
 
 All systems meet the same arrivals, in turns within a round, in an order that rotates from round to round; a
-round has arrivals of its own. Between runs the bare sessions' times are taken again, since the speed of
-a machine that others use drifts. The first second of arrivals warms up and is not counted.
+round has arrivals of its own. First in first out, deaf to SLAs, runs only for the first SLA of a utilisation.
+Between runs the bare sessions' times are taken again, since the speed of a machine that others use drifts.
+The first second of arrivals warms up and is not counted.
 
-    python bench/live.py --utilisations 0.8 --slas 4 --duration 10 --repeats 3       # five minutes
-    python bench/live.py --policies edf:planned --repeats 1 --minutes 12             # all cells, shortly
-    python bench/live.py --duration 30 --repeats 5                                   # hours
+    python bench/live.py --utilisations 0.8 --slas 4 --repeats 2 --minutes 4
+    python bench/live.py --policies edf:planned,headway --repeats 1 --minutes 9      # all cells, shortly
+    python bench/live.py --duration 30 --repeats 5 --results live.jsonl              # all cells: hours
 
-`--minutes` chooses the duration so that all runs and their preparation take about so long.
+Each cell is printed when it is measured. `--minutes` bounds the time of all of it: it chooses the duration,
+and cells for which no time is left are named and left out. What is in `--results` is not measured again: the
+same command goes on where an earlier one ended, with its arrivals, deadlines and duration.
 """
 
 from __future__ import annotations
@@ -33,216 +36,146 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
-from math import ceil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
+from time import perf_counter
 from typing import Any
 
 import onnxruntime
-from _bare import Bare, alone_s, serve
+from _bare import alone_s, serve
+from _live_bench import CALIBRATION_S, MODELS, Bench, arrivals, scenario
+from _live_records import Backlog, Machine, Records, Run
+from _live_tables import OUR_IDEAL, print_cell, print_drift, print_machine, print_targets, print_throughput
 from _scores import Score, ends_of, ideal, numbers
 
 from headway import wiring
-from headway.config import Scenario
-from headway.core.request import Request
-from headway.models import zoo
-from headway.workload.sources import TenantLoad
 
-MODELS: Mapping[str, tuple[str, dict[str, int]]] = {
-    "small": ("mobilenet_v2", {"image_size": 128}),
-    "middle": ("resnet18", {}),
-    "large": ("bert_base", {"sequence_length": 64}),
-}
-OUR_IDEAL = "ideal, our times"
-POLICIES = "laxity:wide,laxity:adaptive,edf:adaptive,edf:planned"
-CALIBRATION_S = 0.4
+POLICIES = "laxity:adaptive,edf:planned,headway"
 BACKLOG_S = 4.0
-PREPARATION_S = 40.0
-RUN_MORE_S = 1.5  # of a run: opening sessions, and what is left at its end
-SHORTEST_S = 5.0
-EFFICIENCY_TARGET = 0.95
-GOODPUT_TARGETS = {0.8: 0.9, 0.95: 0.85}
-WITHIN_POINTS = 3.0
-SCHEDULER_TARGET = 0.02
+RUN_MORE_S = 2.0  # of a run: opening sessions, and what is left at its end
+SHORTEST_S = 3.0
 
 
 @dataclass
-class Bench:
-    """The bare sessions, what they take alone, and how many requests a second utilisation 1 is."""
+class Clock:
+    """How long all of it may take; `more_s` is what a run took at most beside its arrivals."""
 
-    seed: int
-    base: wiring.Prepared
-    wide: Bare
-    narrow: list[Bare]
-    isolated_s: dict[str, float]
-    capacity_s: float
-    drift: list[float] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, seed: int) -> Bench:
-        """Open the bare sessions and measure them."""
-        models = {
-            name: zoo.build(model, weights=True, **options).SerializeToString()
-            for name, (model, options) in MODELS.items()
-        }
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        prepared = wiring.prepare(
-            scenario(seed, dict.fromkeys(MODELS, 1.0), dict.fromkeys(MODELS, 1.0), requests=1)
-        )
-        assert prepared.measured is not None
-        keys = {load.tenant: load.model for load in prepared.loads}
-        inputs = {name: prepared.measured.intakes[keys[name]].inputs for name in MODELS}
-        # Idle threads that spin win where nobody else wants the processor, and lose much where somebody does.
-        choices = [Bare(threads, models, inputs, spinning=spinning) for spinning in (True, False)]
-        times: list[list[dict[str, float]]] = [[], []]
-        for _ in range(4):
-            for one, found in zip(choices, times, strict=True):
-                found.append(alone_s(one, CALIBRATION_S))
-        medians = [{name: median(t[name] for t in found) for name in MODELS} for found in times]
-        ratio = mean(medians[0][name] / medians[1][name] for name in MODELS)
-        wide, isolated_s = (choices[0], medians[0]) if ratio <= 1.0 else (choices[1], medians[1])
-        narrow = [Bare(1, models, inputs) for _ in range(threads)]
-        bench = cls(seed, prepared, wide, narrow, isolated_s, 1.0)
-        bench.capacity_s = median(bench.narrow_capacity(round) for round in range(3))
-        return bench
-
-    def prepared(self, scenario: Scenario) -> wiring.Prepared:
-        """Another scenario of the same models, which are not loaded again."""
-        loads = tuple(
-            TenantLoad.of(tenant, load.model, load.blocks, load.isolated_s)
-            for tenant, load in zip(scenario.tenants, self.base.loads, strict=True)
-        )
-        return replace(self.base, scenario=scenario, loads=loads, expected_requests=None)
+    limit_s: float | None
+    began_s: float = field(default_factory=perf_counter)
+    more_s: float = RUN_MORE_S
 
     @property
-    def ours_s(self) -> dict[str, float]:
-        """What our blocks and a dispatch take of each model alone, by its profile."""
-        return {load.tenant: load.isolated_s for load in self.base.loads}
+    def left_s(self) -> float:
+        """Seconds that are left."""
+        return float("inf") if self.limit_s is None else self.limit_s - (perf_counter() - self.began_s)
 
-    def rates(self, utilisation: float) -> dict[str, float]:
-        """Requests a second of each tenant, equal in work: that share of what the narrow workers get done."""
-        return {
-            name: utilisation * self.capacity_s / len(MODELS) / alone
-            for name, alone in self.isolated_s.items()
-        }
-
-    def backlog(self, seed: int) -> Scenario:
-        """Work for BACKLOG_S on one wide lane, all of it there at the start, nothing of it urgent."""
-        rates = {name: 1e3 * rate for name, rate in self.rates(1.0).items()}
-        count = ceil(sum(BACKLOG_S / len(MODELS) / alone for alone in self.isolated_s.values()))
-        return scenario(seed, rates, dict.fromkeys(MODELS, 3600.0), requests=count)
-
-    def narrow_capacity(self, round: int) -> float:
-        """Work, in seconds of the wide session, that the narrow workers get done in a second."""
-        requests = arrivals(self.prepared(self.backlog(self.seed + round)))
-        return self.work_s(requests) / max(serve(self.narrow, requests).values())
-
-    def work_s(self, requests: Sequence[Request]) -> float:
-        """Seconds of the wide session for these requests."""
-        return sum(self.isolated_s[request.tenant] for request in requests)
+    def allows(self, duration_s: float) -> bool:
+        """Whether one more run of so many seconds of arrivals ends in time."""
+        return self.left_s > duration_s + self.more_s + CALIBRATION_S
 
 
-def scenario(
-    seed: int,
-    rates: Mapping[str, float],
-    sla_s: Mapping[str, float],
-    *,
-    requests: int | None = None,
-    duration_s: float | None = None,
-) -> Scenario:
-    """The three tenants with these rates and latencies, for a number of requests or a time."""
-    length = {"requests": requests} if requests is not None else {"duration": f"{duration_s} s"}
-    return Scenario.from_mapping(
-        {
-            "name": "bench-live",
-            "seed": seed,
-            "hardware": "cpu-lanes",
-            **length,
-            "tenants": [
-                {
-                    "name": name,
-                    "model": model,
-                    "options": options,
-                    "sla": {"deadline": f"{1e3 * sla_s[name]:.6f} ms"},
-                    "arrivals": {"process": "poisson", "rate": f"{rates[name]:.6f} /s"},
-                }
-                for name, (model, options) in MODELS.items()
-            ],
-        }
-    )
-
-
-def arrivals(prepared: wiring.Prepared) -> list[Request]:
-    """The requests of a scenario, in order of arrival."""
-    return [arrival.request for arrival in prepared.source().first()]
-
-
-def measure_throughput(bench: Bench, policies: Sequence[str], repeats: int) -> dict[str, list[float]]:
+def measure_throughput(
+    bench: Bench, policies: Sequence[str], repeats: int, records: Records, clock: Clock
+) -> None:
     """Work done a second by each system of a backlog, in each repeat."""
-    found: dict[str, list[float]] = {}
+    known = {(found.system, found.repeat) for found in records.backlogs}
     systems = ["fifo-wide", "fifo-narrow", *policies]
     for repeat in range(repeats):
         prepared = bench.prepared(bench.backlog(bench.seed + repeat))
         requests = arrivals(prepared)
         for system in rotated(systems, repeat):
+            if (system, repeat) in known or not clock.allows(bench.backlog_s):
+                continue
             if system == "fifo-wide":
                 ended_s = serve([bench.wide], requests)
             elif system == "fifo-narrow":
                 ended_s = serve(bench.narrow, requests)
             else:
                 ended_s = ends_of(wiring.run(prepared, system).log)
-            found.setdefault(system, []).append(bench.work_s(requests) / max(ended_s.values()))
-    return {system: found[system] for system in systems}
+            records.add(Backlog(system, repeat, bench.work_s(requests) / max(ended_s.values())))
 
 
 def measure_cell(
     bench: Bench,
     utilisation: float,
+    sla: float,
     slas: Sequence[float],
     policies: Sequence[str],
-    duration_s: float,
-    repeats: int,
-) -> dict[float, dict[str, Score]]:
-    """Scores of all systems at one utilisation, by SLA. First in first out, deaf to SLAs, runs once."""
-    scores: dict[float, dict[str, Score]] = {
-        sla: {name: Score() for name in ("ideal", OUR_IDEAL, "fifo-wide", "fifo-narrow", *policies)}
-        for sla in slas
-    }
-    limits = {sla: {name: sla * alone for name, alone in bench.isolated_s.items()} for sla in slas}
-    for repeat in range(repeats):
-        prepared = {
-            sla: bench.prepared(
-                scenario(bench.seed + repeat, bench.rates(utilisation), limits[sla], duration_s=duration_s)
-            )
-            for sla in slas
-        }
-        requests = {sla: arrivals(one) for sla, one in prepared.items()}
-        jobs: list[tuple[str, float | None]] = [("fifo-wide", None), ("fifo-narrow", None)]
-        jobs += [(policy, sla) for policy in policies for sla in slas]
-        speeds = [alone_s(bench.wide, CALIBRATION_S)]
-        for system, sla in rotated(jobs, repeat):
-            if sla is None:
-                same = requests[slas[0]]
-                ended_s = serve([bench.wide] if system == "fifo-wide" else bench.narrow, same)
-                for each in slas:
-                    scores[each][system].add(same, ended_s, limits[each])
-            else:
-                live = wiring.run(prepared[sla], system)
-                score = scores[sla][system]
-                score.add(requests[sla], ends_of(live.log), limits[sla])
-                score.scheduler.append(live.report.scheduler_share)
-                score.per_request_s.append(live.report.driver_cpu_s / max(1, live.report.requests))
-            speeds.append(alone_s(bench.wide, CALIBRATION_S))
+    machine: Machine,
+    records: Records,
+    clock: Clock,
+) -> dict[str, Score] | None:
+    """Scores of all systems at one utilisation and SLA; None if there was no time for all of them."""
+    scores = {name: Score() for name in ("ideal", OUR_IDEAL, "fifo-wide", "fifo-narrow", *policies)}
+    for repeat in range(machine.repeats):
+        known = {run.system: run for run in records.of(utilisation, sla, repeat)}
+        for system in rotated(["fifo-wide", "fifo-narrow", *policies], repeat):
+            if system in known:
+                continue
+            if not clock.allows(machine.duration_s):
+                return None
+            began_s = perf_counter()
+            found = known[system] = measure_run(bench, utilisation, sla, slas, system, repeat, machine)
+            records.add(found)
+            clock.more_s = max(clock.more_s, perf_counter() - began_s - machine.duration_s)
+            tell(f"utilisation {utilisation:g}, SLA {sla:g}, repeat {repeat + 1}: {system}")
+        speeds = [run.speed_s for run in known.values()]
         alone = {name: mean(speed[name] for speed in speeds) for name in MODELS}
-        bench.drift += [mean(speed[name] / bench.isolated_s[name] for name in MODELS) for speed in speeds]
-        for sla in slas:
-            scores[sla]["ideal"].add(requests[sla], ideal(requests[sla], alone), limits[sla])
-            ours = {name: bench.ours_s[name] * alone[name] / bench.isolated_s[name] for name in MODELS}
-            scores[sla][OUR_IDEAL].add(requests[sla], ideal(requests[sla], ours), limits[sla])
+        slower = {name: alone[name] / bench.isolated_s[name] for name in MODELS}
+        ours = {name: bench.ours_s[name] * slower[name] for name in MODELS}
+        limits = limits_of(bench, sla)
+        requests = arrivals(of_cell(bench, utilisation, sla, repeat, machine))
+        scores["ideal"].add(requests, ideal(requests, alone), limits)
+        scores[OUR_IDEAL].add(requests, ideal(requests, ours), limits)
+        for system in ("fifo-wide", "fifo-narrow", *policies):
+            scores[system].include(known[system].score(sla))
     return scores
+
+
+def measure_run(
+    bench: Bench,
+    utilisation: float,
+    sla: float,
+    slas: Sequence[float],
+    system: str,
+    repeat: int,
+    machine: Machine,
+) -> Run:
+    """One system on one repeat's arrivals; first in first out scores at all SLAs at once."""
+    prepared = of_cell(bench, utilisation, sla, repeat, machine)
+    requests = arrivals(prepared)
+    scores: dict[str, Score] = {}
+    if system.startswith("fifo-"):
+        ended_s = serve([bench.wide] if system == "fifo-wide" else bench.narrow, requests)
+        for each in slas:
+            scores[f"{each:g}"] = Score()
+            scores[f"{each:g}"].add(requests, ended_s, limits_of(bench, each))
+    else:
+        live = wiring.run(prepared, system)
+        score = scores[f"{sla:g}"] = Score()
+        score.add(requests, ends_of(live.log), limits_of(bench, sla))
+        score.scheduler.append(live.report.scheduler_share)
+        score.per_request_s.append(live.report.driver_cpu_s / max(1, live.report.requests))
+    speed_s = alone_s(bench.wide, CALIBRATION_S)
+    return Run(utilisation, None if system.startswith("fifo-") else sla, repeat, system, scores, speed_s)
+
+
+def of_cell(bench: Bench, utilisation: float, sla: float, repeat: int, machine: Machine) -> wiring.Prepared:
+    """The scenario of a cell's repeat."""
+    rates, limits = bench.rates(utilisation), limits_of(bench, sla)
+    return bench.prepared(scenario(bench.seed + repeat, rates, limits, duration_s=machine.duration_s))
+
+
+def limits_of(bench: Bench, sla: float) -> dict[str, float]:
+    """The latencies that are in time."""
+    return {name: sla * alone for name, alone in bench.isolated_s.items()}
+
+
+def tell(what: str) -> None:
+    """Show how far it is, beside the tables."""
+    print(f"{datetime.datetime.now():%H:%M:%S} {what}", file=sys.stderr, flush=True)
 
 
 def rotated(items: Sequence[Any], by: int) -> list[Any]:
@@ -251,83 +184,40 @@ def rotated(items: Sequence[Any], by: int) -> list[Any]:
     return [*items[by:], *items[:by]]
 
 
-def print_throughput(found: Mapping[str, list[float]]) -> None:
-    """Work done a second, and beside the best bare system of the same repeat."""
-    print("\n## Throughput of a backlog\n")
-    print("Seconds of work, as the wide session takes them alone, done in a second; efficiency is the median")
-    print("over repeats of its ratio to the best bare system of the same repeat.\n")
-    print("| system | work | efficiency | least | most |\n| --- | --- | --- | --- | --- |")
-    best = [max(pair) for pair in zip(found["fifo-wide"], found["fifo-narrow"], strict=True)]
-    for system, work in found.items():
-        ratios = [mine / top for mine, top in zip(work, best, strict=True)]
-        figures = (median(work), median(ratios), min(ratios), max(ratios))
-        print(" | ".join([f"| {system}", *(f"{figure:.3f}" for figure in figures)]) + " |", flush=True)
-    print(f"\nTarget for policies that may use narrow lanes: {EFFICIENCY_TARGET}.")
-
-
-def print_cell(
-    utilisation: float, sla: float, scores: Mapping[str, Score], seconds: Mapping[str, float]
-) -> None:
-    """One table: all systems at one utilisation and SLA."""
-    offered = scores["ideal"].offered
-    counts = ", ".join(f"{name} {count}" for name, count in offered.items())
-    print(f"\n## Utilisation {utilisation:g}, SLA {sla:g} x isolated\n")
-    print(f"Requests counted: {counts}.\n")
-    heads = ["system", *(f"{name} %" for name in MODELS), "goodput %", "of work %", "worst %", "below ideal"]
-    heads += ["scheduler %", "at 100/s %"]
-    print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
-    for system, score in scores.items():
-        below = max(scores["ideal"].share(name) - score.share(name) for name in MODELS)
-        cells = [system, *(f"{100 * score.share(name):.1f}" for name in MODELS)]
-        spread = half_range(score.each_goodput)
-        cells += [f"{100 * score.goodput:.1f} ±{100 * spread:.1f}", f"{100 * score.weighted(seconds):.1f}"]
-        cells += [f"{100 * score.worst:.1f}", f"{100 * below:+.1f}"]
-        if score.scheduler:
-            cells += [f"{100 * mean(score.scheduler):.2f}", f"{1e4 * mean(score.per_request_s):.2f}"]
-        else:
-            cells += ["", ""]
-        print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def print_targets(cells: Mapping[tuple[float, float], Mapping[str, Score]], policies: Sequence[str]) -> None:
-    """What of the targets each policy meets."""
-    print("\n## Targets\n")
-    print(f"Within {WITHIN_POINTS:g} points: in how many cells no tenant is further below the ideal.\n")
-    heads = ["policy", f"within {WITHIN_POINTS:g} points", "furthest below"]
-    heads += [
-        f"least goodput at {utilisation:g} (target {target:g})"
-        for utilisation, target in GOODPUT_TARGETS.items()
-    ]
-    heads += [f"scheduler at 100/s % (target {100 * SCHEDULER_TARGET:g})"]
-    print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
-    for policy in policies:
-        below = [
-            100 * max(scores["ideal"].share(name) - scores[policy].share(name) for name in MODELS)
-            for scores in cells.values()
-        ]
-        row = [policy, f"{sum(b <= WITHIN_POINTS for b in below)} of {len(below)}", f"{max(below):+.1f}"]
-        for utilisation in GOODPUT_TARGETS:
-            there = [scores[policy].goodput for (at, _), scores in cells.items() if at == utilisation]
-            row.append(f"{min(there):.3f}" if there else "not run")
-        row.append(f"{max(1e4 * mean(scores[policy].per_request_s) for scores in cells.values()):.2f}")
-        print("| " + " | ".join(row) + " |")
-
-
-def affordable_s(total_s: float, policies: int, slas: int, utilisations: int, repeats: int) -> float:
-    """Seconds of arrivals in each run, so that all of them and what comes before take about `total_s`."""
+def affordable_s(left_s: float, policies: int, slas: int, utilisations: int, repeats: int) -> float:
+    """Seconds of arrivals in each run, so that all runs fit into what is left; not less than SHORTEST_S."""
     runs = repeats * utilisations * (2 + policies * slas)
-    backlogs = repeats * (2 + policies) + 3
-    left_s = total_s - PREPARATION_S - backlogs * BACKLOG_S - runs * (CALIBRATION_S + RUN_MORE_S)
-    duration_s = left_s / runs
-    if duration_s < SHORTEST_S:
-        least = (total_s - left_s + runs * SHORTEST_S) / 60.0
-        raise SystemExit(f"--minutes: {runs} runs take at least {least:.0f} minutes; take fewer policies")
-    return round(duration_s, 1)
+    return max(SHORTEST_S, round(left_s / runs - CALIBRATION_S - RUN_MORE_S, 1))
 
 
-def half_range(values: Sequence[float]) -> float:
-    """Half the largest difference between two of them."""
-    return max((abs(a - b) for a, b in combinations(values, 2)), default=0.0) / 2
+def start(options: argparse.Namespace, policies: Sequence[str], records: Records, clock: Clock) -> Bench:
+    """Open the sessions, measure the machine or take what is known of it, and choose the duration."""
+    known = records.machine
+    if known is not None and (known.seed, known.repeats) != (options.seed, options.repeats):
+        raise SystemExit(
+            f"{records.path}: measured with --seed {known.seed} --repeats {known.repeats};"
+            f" accepted: the same, or another file"
+        )
+    whole_s = clock.limit_s or float("inf")
+    backlog_s = min(BACKLOG_S, whole_s / 100.0)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HEADWAY_CACHE"] = folder  # profiles of another hour would not do
+        bench = Bench.start(options.seed, backlog_s, known)
+    if known is not None:
+        return bench
+    duration_s = options.duration
+    if clock.limit_s is not None:
+        backlogs_s = options.repeats * (2 + len(policies)) * (backlog_s + RUN_MORE_S / 2)
+        cells = (len(options.slas), len(options.utilisations))
+        duration_s = affordable_s(clock.left_s - backlogs_s, len(policies), *cells, options.repeats)
+    shown = (
+        f"{processor()}, {len(bench.narrow)} threads; Python {platform.python_version()}, ONNX Runtime"
+        f" {onnxruntime.__version__}; seed {options.seed}; {datetime.date.today().isoformat()};"
+        f" {duration_s:g} s of arrivals, {options.repeats} repeats"
+    )
+    spinning, times = bench.wide.spinning, (bench.isolated_s, bench.ours_s, bench.capacity_s)
+    records.add(Machine(options.seed, duration_s, options.repeats, spinning, *times, shown))
+    return bench
 
 
 def processor() -> str:
@@ -348,48 +238,36 @@ def main() -> None:
     parser.add_argument("--policies", default=POLICIES, help="of Headway, comma-separated")
     parser.add_argument("--duration", type=float, default=20.0, help="seconds of arrivals in a run")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--minutes", type=float, help="of all of it, in place of --duration")
+    parser.add_argument("--minutes", type=float, help="that all of it takes at most, in place of --duration")
+    parser.add_argument("--results", type=Path, help="a file of what was measured, to go on from")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     policies = options.policies.split(",")
-    if options.minutes is not None:
-        slas, cells = len(options.slas), len(options.utilisations)
-        options.duration = affordable_s(60.0 * options.minutes, len(policies), slas, cells, options.repeats)
     wiring.require_policies(policies)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["HEADWAY_CACHE"] = folder  # profiles of another hour would not do
-        bench = Bench.start(options.seed)
-    command = f"python bench/live.py {' '.join(sys.argv[1:])}".strip()
-    print(f"`{command}`\n")
-    print(
-        f"{processor()}, {len(bench.narrow)} threads; Python {platform.python_version()}, ONNX Runtime"
-        f" {onnxruntime.__version__}; seed {options.seed}; {datetime.date.today().isoformat()};"
-        f" {options.duration:g} s of arrivals, {options.repeats} repeats\n"
-    )
-    print("| tenant | model | isolated ms | our blocks ms | rate at utilisation 1, /s |")
-    print("|" + " --- |" * 5)
-    for name, (model, chosen) in MODELS.items():
-        shown = " ".join([model, *(f"{key}={value}" for key, value in chosen.items())])
-        times = f"{1e3 * bench.isolated_s[name]:.2f} | {1e3 * bench.ours_s[name]:.2f}"
-        print(f"| {name} | {shown} | {times} | {bench.rates(1.0)[name]:.2f} |")
-    spinning = "spin" if bench.wide.spinning else "do not spin (faster here than the default)"
-    print(f"\nIdle threads of the wide session {spinning}.")
-    print(
-        f"The narrow workers together do {bench.capacity_s:.3f} times the work of the wide session.",
-        flush=True,
-    )
-    print_throughput(measure_throughput(bench, policies, options.repeats))
+    clock = Clock(None if options.minutes is None else 60.0 * options.minutes)
+    records = Records.read(options.results)
+    bench = start(options, policies, records, clock)
+    machine = records.machine
+    assert machine is not None
+    print_machine(bench, machine)
+    measure_throughput(bench, policies, options.repeats, records, clock)
+    print_throughput(["fifo-wide", "fifo-narrow", *policies], records.backlogs)
     cells: dict[tuple[float, float], dict[str, Score]] = {}
+    missing = []
     for utilisation in options.utilisations:
-        found = measure_cell(bench, utilisation, options.slas, policies, options.duration, options.repeats)
-        for sla, scores in found.items():
+        for sla in options.slas:
+            scores = measure_cell(bench, utilisation, sla, options.slas, policies, machine, records, clock)
+            if scores is None:
+                missing.append(f"{utilisation:g} at SLA {sla:g}")
+                continue
             cells[utilisation, sla] = scores
             print_cell(utilisation, sla, scores, bench.isolated_s)
-    print_targets(cells, policies)
-    print(
-        f"\nWhat the wide session took between runs, beside the start: median {median(bench.drift):.2f},"
-        f" from {min(bench.drift):.2f} to {max(bench.drift):.2f}."
-    )
+    if cells:
+        print_targets(cells, policies)
+    if missing:
+        more = "more minutes" if options.results is None else "the same command goes on"
+        print(f"\nNo time was left for utilisation {', '.join(missing)}: {more}.")
+    print_drift(bench, records.runs)
 
 
 if __name__ == "__main__":
