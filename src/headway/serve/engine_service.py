@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -14,19 +13,18 @@ from headway.core.messages import Reply
 from headway.core.request import Request
 from headway.live.service import LiveService, Timers
 from headway.serve.admission import Admission
-from headway.serve.answers import Answered, Inference, answer_to, broken, stopping
+from headway.serve.answer_counts import AnswerCounts
+from headway.serve.answers import Inference, answer_to, broken, stopping
 from headway.serve.joint import Joint, rows_of
 from headway.serve.lifecycle import Models
-from headway.serve.loaded import PLATFORM, Loaded
+from headway.serve.loaded import Loaded
+from headway.serve.model_desk import ModelDesk
 from headway.serve.refusal import Cause, Refusal
 from headway.serve.requests import asked_request, warm_up_request
 from headway.serve.service import (
     Done,
-    IndexEntry,
     InferenceRequest,
     InferenceResult,
-    ModelDescription,
-    ModelStatistics,
     Ticket,
 )
 from headway.serve.tenants import Tenants
@@ -46,7 +44,7 @@ class InferenceTicket:
         self._service.give_up(self._id, Refusal(Cause.CANCELLED, "withdrawn by the client"))
 
 
-class EngineService:
+class EngineService(ModelDesk):
     """Implements `headway.serve.service.InferenceService` over a live engine.
 
     Args:
@@ -58,17 +56,15 @@ class EngineService:
     """
 
     def __init__(self, models: Models, tenants: Tenants, admission: Admission) -> None:
-        self.models = models
-        self.tenants = tenants
-        self.overrides_accepted = False
-        self.upload_bytes = 0
+        super().__init__(models, tenants, self._require_open)
         self._admission = admission
         self._live: LiveService | None = None
         self._under_way: dict[int, Inference] = {}
         self._ids = itertools.count()
         self._timers: Timers | None = None
         self._ready = self._draining = False
-        self._watchers: tuple[Callable[[Answered], None], ...] = ()
+        self._counts = AnswerCounts(models)
+        self.watch = self._counts.watch
         self._idle = threading.Condition()
         self.broken: BaseException | None = None
 
@@ -133,7 +129,7 @@ class EngineService:
             door.enter(size, now)
         except Refusal as refusal:
             self.models.release(loaded)
-            self._tell_refused_at_once(settings.name, loaded, refusal)
+            self._counts.refused_at_once(settings.name, loaded, refusal)
             raise
         except BaseException:
             self.models.release(loaded)
@@ -160,7 +156,7 @@ class EngineService:
         except Refusal:
             return
         if tenant.may_use(model):
-            self._tell_refused_at_once(tenant.name, loaded, refusal)
+            self._counts.refused_at_once(tenant.name, loaded, refusal)
 
     def warm_up(self, loaded: Loaded, inputs: Mapping[str, Any], done: Done) -> None:
         """Run a model once, behind all other work; nobody else knows of it yet."""
@@ -223,54 +219,12 @@ class EngineService:
         except IndexError:
             return False
         if inference.door is not None:
-            self._count(inference, answer)
+            self._counts.answered(inference, answer, self._engine.now())
             inference.door.leave(inference.size)
         done(answer)
         return True
 
-    def _count(self, inference: Inference, answer: InferenceResult | Refusal) -> None:
-        request, loaded = inference.request, inference.loaded
-        now = self._engine.now()
-        total_s = now - request.arrival_s
-        tally = self.models.tally(loaded)
-        refusal = answer if isinstance(answer, Refusal) else None
-        queue_s, compute_s = (0.0, 0.0) if isinstance(answer, Refusal) else (answer.queue_s, answer.compute_s)
-        if refusal is None:
-            tally.succeed(
-                queue_s=queue_s,
-                input_s=inference.input_s,
-                compute_s=compute_s,
-                total_s=total_s,
-                batch=1 if isinstance(answer, Refusal) else answer.batch,
-            )
-        else:
-            tally.fail(total_s)
-        if self._watchers:
-            answered = Answered(
-                request.tenant,
-                loaded.name,
-                loaded.version,
-                request.deadline_s - request.arrival_s,
-                total_s,
-                queue_s,
-                compute_s,
-                refusal is None and now <= request.deadline_s,
-                refusal,
-                None if refusal is None else refusal.predicted_finish_s,
-            )
-            for watcher in self._watchers:
-                watcher(answered)
-
-    def _tell_refused_at_once(self, tenant: str, loaded: Loaded, refusal: Refusal) -> None:
-        answered = Answered(tenant, loaded.name, loaded.version, 0.0, 0.0, 0.0, 0.0, False, refusal)
-        for watcher in self._watchers:
-            watcher(answered)
-
     # --- what front ends ask -----------------------------------------------------------------------
-
-    def watch(self, watcher: Callable[[Answered], None]) -> None:
-        """Have every answer told, and what a tenant was refused at once; the watcher must not block."""
-        self._watchers = (*self._watchers, watcher)
 
     def under_way(self) -> Sequence[Inference]:
         """All inferences that have no answer yet; what models run to be warm is among them."""
@@ -287,67 +241,6 @@ class EngineService:
     def model_ready(self, model: str, version: str = "") -> bool:
         """Whether that version (empty: the newest) is. Raises Refusal for an unknown model."""
         return self.models.is_ready(model, version) and self.live() and not self._draining
-
-    def describe(self, model: str, version: str = "") -> ModelDescription:
-        """Its metadata. Raises Refusal (NOT_FOUND) for one that is unknown or not loaded."""
-        loaded = self.models.find(model, version)
-        return ModelDescription(
-            loaded.name,
-            loaded.version,
-            self.models.versions(model),
-            PLATFORM,
-            loaded.inputs,
-            loaded.outputs,
-            0 if loaded.batching is None else loaded.batching.max_size,
-            loaded.labels,
-        )
-
-    def statistics(self, model: str = "", version: str = "") -> Sequence[ModelStatistics]:
-        """Statistics of one model, or of all."""
-        return [tally.statistics() for tally in self.models.tallies(model, version)]
-
-    def index(self, *, only_ready: bool = False) -> Sequence[IndexEntry]:
-        """What the repository holds."""
-        return self.models.index(only_ready=only_ready)
-
-    async def load(
-        self,
-        model: str,
-        key: str | None,
-        config: str | None = None,
-        files: Mapping[str, bytes] | None = None,
-    ) -> None:
-        """Load a model, or load it again; returns when it is warm. Raises Refusal, also for a bad model."""
-        self.tenants.require_control(key)
-        self._require_open()
-        if files:
-            self._check_uploads(files)
-        elif config is not None and not self.overrides_accepted:
-            raise Refusal(
-                Cause.FORBIDDEN,
-                "this server takes no configuration with a load; accepted: the one in its repository, unless"
-                " repository.overrides is switched on",
-            )
-        await asyncio.wrap_future(self.models.load(model, config, files))
-
-    def _check_uploads(self, files: Mapping[str, bytes]) -> None:
-        if not self.upload_bytes:
-            raise Refusal(
-                Cause.FORBIDDEN,
-                "files are not taken with a load; accepted: the models in this server's repository, unless"
-                " repository.uploads is switched on",
-            )
-        size = sum(map(len, files.values()))
-        if size > self.upload_bytes:
-            raise Refusal(
-                Cause.TOO_LARGE, f"the files have {size} bytes; accepted: at most {self.upload_bytes}"
-            )
-
-    async def unload(self, model: str, key: str | None) -> None:
-        """Drain a model and give back what it held; returns when that is done."""
-        self.tenants.require_control(key)
-        self._require_open()
-        await asyncio.wrap_future(self.models.unload(model))
 
     # --- life --------------------------------------------------------------------------------------
 
