@@ -150,17 +150,27 @@ def test_reloads_where_an_operand_does_not_fit() -> None:
     assert tight["W"] % 512 == 0
 
 
-def test_of_nearly_equal_mappings_the_one_with_less_traffic_is_taken() -> None:
-    """MobileNet-v2's first depthwise layer on Gemmini: 0.05 % faster would be 68 times the traffic."""
+def test_the_fastest_mapping_is_taken_and_the_front_has_what_it_costs() -> None:
+    """MobileNet-v2's first depthwise layer on Gemmini: 0.05 % more time would be a 34th of the traffic.
+
+    Whoever prefers that finds it in the front; a choice that takes it could get slower with more memory.
+    """
+    nest, hierarchy = first_depthwise_layer_on_gemmini()
+    chosen, front = map_layer(nest, hierarchy), mapping_front(nest, hierarchy)
+    assert terms(chosen) == terms(front[0])
+    least = 2 * 32 * 112 * 112 + 32 * 9
+    near = [each for each in front if sum(each.words_of("dram").values()) * 16 <= 1.02 * least]
+    assert chosen.latency_cycles < near[0].latency_cycles <= 1.0005 * chosen.latency_cycles
+    assert sum(chosen.words_of("dram").values()) * 16 > 30 * least
+
+
+def first_depthwise_layer_on_gemmini() -> tuple[Nest, Hierarchy]:
     device = load_hardware("gemmini")
     inside = device.cores[0].hierarchy
     assert inside is not None
     hierarchy = inside.under(main_memory(128, 7.5, 7.5, len(inside.axes)))
     sizes = {"G": 32, "OY": 112, "OX": 112, "FY": 3, "FX": 3}
-    mapped = map_layer(Nest.of(sizes, input_rows=112, input_columns=112), hierarchy)
-    moved = sum(mapped.words_of("dram").values()) * 16
-    assert moved == pytest.approx(2 * 32 * 112 * 112 + 32 * 9, rel=0.02)
-    assert mapped.latency_cycles <= 1.01 * 3_617_248
+    return Nest.of(sizes, input_rows=112, input_columns=112), hierarchy
 
 
 def test_small_memories_take_loops_in_more_pieces() -> None:
@@ -197,22 +207,23 @@ def test_room_for_the_next_data_is_no_traffic() -> None:
     assert mapped.latency_cycles <= 1.04 * mapped.compute_cycles
 
 
-def test_the_front_has_every_compromise_and_the_choice_is_one_of_them() -> None:
-    device = load_hardware("gemmini")
-    inside = device.cores[0].hierarchy
-    assert inside is not None
-    hierarchy = inside.under(main_memory(128, 7.5, 7.5, len(inside.axes)))
-    nest = Nest.of({"G": 32, "OY": 112, "OX": 112, "FY": 3, "FX": 3}, input_rows=112, input_columns=112)
-    front = mapping_front(nest, hierarchy)
+def test_the_front_is_sorted_by_latency_and_by_traffic() -> None:
+    front = mapping_front(*first_depthwise_layer_on_gemmini())
     latency = [mapped.latency_cycles for mapped in front]
     traffic = [sum(mapped.words_of("dram").values()) for mapped in front]
     assert len(front) > 1
     assert latency == sorted(latency)
     assert traffic == sorted(traffic, reverse=True)
-    chosen = map_layer(nest, hierarchy)
-    assert chosen in front
-    assert chosen.latency_cycles <= 1.01 * latency[0]
-    assert all(mapped.latency_cycles > 1.01 * latency[0] for mapped in front[front.index(chosen) + 1 :])
+
+
+def test_what_lies_in_memories_is_chosen_for_all_of_them_together() -> None:
+    """BERT's 128 x 768 x 768 on Simba: filling the units' memories as far as they go takes 30 % longer."""
+    device = load_hardware("simba")
+    inside = device.cores[0].hierarchy
+    assert inside is not None
+    hierarchy = inside.under(main_memory(128, 7.5, 7.5, len(inside.axes)))
+    mapped = map_layer(Nest.of({"K": 768, "C": 768, "OY": 128}), hierarchy)
+    assert mapped.latency_cycles <= 122_925
 
 
 def test_parts_of_an_array_whose_data_do_not_fit_are_used() -> None:

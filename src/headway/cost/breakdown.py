@@ -16,6 +16,7 @@ import numpy as np
 from headway.core.device import Core, Device
 from headway.core.errors import HeadwayError
 from headway.core.hierarchy import Hierarchy, main_memory
+from headway.cost.fastest import Goal
 from headway.cost.mapped import MappedLayer
 from headway.cost.mapping import Overlap
 from headway.cost.model import Model
@@ -148,9 +149,9 @@ class _Column:
             device.dram_write_pj_per_byte / 8,
             len(core.hierarchy.axes),
         )
-        inside = self._mapped(layer, core.hierarchy.under(main))
         side = float(shapes.side[layer]) + self._weights_beyond_nest(layer)
         more = self._outputs_beyond_nest(layer)
+        inside = self._mapped(layer, core.hierarchy.under(main), side + more)
         mapped_cycles = inside.bytes[DRAM] / self.bytes_per_cycle
         # What passes beside the nest's data takes cycles of the DRAM port that may not be there.
         dram = inside.bytes[DRAM] + side + more
@@ -220,8 +221,11 @@ class _Column:
             inside.mapping,
         )
 
-    def _mapped(self, layer: int, hierarchy: Hierarchy) -> _OnCore:
-        """A layer with a loop nest under the best mapping on these memories."""
+    def _mapped(self, layer: int, hierarchy: Hierarchy, beside_bytes: float = 0.0) -> _OnCore:
+        """A layer with a loop nest under the mapping with which it is fastest on these memories.
+
+        `beside_bytes` pass the topmost memory beside the nest's own data.
+        """
         shapes = self.model.shapes
         stride_y, stride_x, dilation_y, dilation_x, rows, columns, bits = shapes.nest[layer, DIMS:].tolist()
         nest = Nest(
@@ -234,13 +238,14 @@ class _Column:
             input_columns=columns,
             bits=(bits, bits, bits),
         )
+        times = float(shapes.scale[layer]) * int(shapes.repeats[layer])
+        vector = float(np.ceil(shapes.vector_ops[layer] / self.core.vector_lanes))
+        goal = Goal(vector / times, beside_bytes * 8 / times)
         try:
-            mapped = map_layer(nest, hierarchy, overlap=self.overlap)
+            mapped = map_layer(nest, hierarchy, overlap=self.overlap, goal=goal)
         except HeadwayError as error:
             name = self.model.graph.layers[layer].name
             raise HeadwayError(f"{name} on core {self.core.name}: {error}") from None
-        times = float(shapes.scale[layer]) * int(shapes.repeats[layer])
-        vector = float(np.ceil(shapes.vector_ops[layer] / self.core.vector_lanes))
         passed = _bytes_by_memory(mapped, hierarchy)
         spent: dict[str, float] = {}
         for (memory, _), energy in mapped.energy_pj.items():

@@ -70,11 +70,12 @@ class Candidates:
 
         By hardware the rows of a matrix product may lie on columns of the array; the peer leaves them idle.
         """
-        batch = _batch(nest, hierarchy, overlap == "physical", operands, parts, orders_of)
-        return cls._evaluated(*allocated(batch, hierarchy, twice=overlap == "physical"), hierarchy, overlap)
+        batch = rows_of_parts(nest, hierarchy, overlap == "physical", operands, parts, orders_of)
+        return cls.given(*allocated(batch, hierarchy, twice=overlap == "physical"), hierarchy, overlap)
 
     @classmethod
-    def _evaluated(cls, batch: Batch, fits: Bools, hierarchy: Hierarchy, overlap: Overlap) -> Candidates:
+    def given(cls, batch: Batch, fits: Bools, hierarchy: Hierarchy, overlap: Overlap) -> Candidates:
+        """Mappings with their cuts."""
         costs = evaluate(batch, hierarchy, overlap)
         bits = np.zeros(len(batch))
         for flow, words in costs.words.items():
@@ -95,7 +96,7 @@ class Candidates:
         return float(np.where(self.fits, self.traffic_bits, np.inf).min())
 
 
-def _batch(
+def rows_of_parts(
     nest: Nest,
     hierarchy: Hierarchy,
     may_fold: bool,
@@ -159,7 +160,7 @@ def _few_orders(temporal: tuple[int, ...], _: bool) -> list[tuple[Longs, Floats]
     return [(orders, sizes[orders].astype(np.float64))]
 
 
-def _one_order(temporal: tuple[int, ...], symmetric: bool) -> list[tuple[Longs, Floats]]:
+def one_order(temporal: tuple[int, ...], symmetric: bool) -> list[tuple[Longs, Floats]]:
     (order, sizes), *_ = _few_orders(temporal, symmetric)
     return [(order[:1], sizes[:1])]
 
@@ -169,7 +170,7 @@ def _try_more_loops(
 ) -> None:
     """Loops in more pieces, which fit small memories better, where there is something left to gain."""
     whole = full(hierarchy, 1)
-    once, first = _least_top_cycles(nest, hierarchy), tried[0]
+    once, first = least_top_cycles(nest, hierarchy), tried[0]
     fastest = first.latency <= first.fastest / _SURELY
     bits = once * hierarchy.memories[-1].ports[0].bits
     again = once == 0 or float(first.traffic_bits[fastest].min(initial=np.inf)) * _SURELY > bits
@@ -182,13 +183,13 @@ def _try_more_loops(
 def _try_parts(tried: list[Candidates], nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...]) -> None:
     """Fewer units, where neither the array nor the bytes over the topmost port are the limit already."""
     fastest = min(each.fastest for each in tried)
-    once = _least_top_cycles(nest, hierarchy)
+    once = least_top_cycles(nest, hierarchy)
     cycles_of_parts, every = ordered_parts(np.array(nest.sizes, dtype=np.int64), hierarchy)
     least: Floats = np.maximum(cycles_of_parts, once)
     of_use = (least < fastest * _SURELY) & ~_like_the_whole(nest, hierarchy, every)
     least, every = least[of_use], every[of_use]
     if len(every):  # what comes before and after the computation is the same in any order
-        some = Candidates.of(nest, hierarchy, "physical", operands, every, _one_order)
+        some = Candidates.of(nest, hierarchy, "physical", operands, every, one_order)
         least = least + some.costs.onload + some.costs.offload
     order = np.argsort(least, kind="stable")
     least, every = least[order], every[order]
@@ -229,7 +230,7 @@ def _try_parts_that_move_less(
 
     Which parts are tried does not depend on how fast anything is.
     """
-    once = _least_top_cycles(nest, hierarchy) * hierarchy.memories[-1].ports[0].bits
+    once = least_top_cycles(nest, hierarchy) * hierarchy.memories[-1].ports[0].bits
     if once == 0 or tried[0].least_bits * _SURELY <= once:
         return
     whole = Candidates.of(nest, hierarchy, "physical", operands, full(hierarchy, 1), _most_orders)
@@ -247,7 +248,7 @@ def _try_parts_that_move_less(
             tried.append(Candidates.of(nest, hierarchy, "physical", operands, part, _all_orders))
 
 
-def _least_top_cycles(nest: Nest, hierarchy: Hierarchy) -> float:
+def least_top_cycles(nest: Nest, hierarchy: Hierarchy) -> float:
     """Cycles that the port of the topmost memory takes for every element once, if all share one."""
     top = hierarchy.memories[-1]
     if len(top.ports) != 1 or set(top.operands) != set(OPERANDS):

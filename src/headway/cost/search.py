@@ -16,11 +16,10 @@ from headway.core.errors import HeadwayError
 from headway.core.hierarchy import OPERANDS, Hierarchy
 from headway.cost.arrays import Longs
 from headway.cost.candidates import Candidates, candidates
+from headway.cost.fastest import ANY, Goal, fastest
 from headway.cost.mapped import LoopsByLevel, MappedLayer, checked_loops, mapped_layer
 from headway.cost.mapping import Overlap, evaluate
 from headway.cost.nest import AT, Nest, batch_of, spread
-
-_NEAR = 1.01  # how much longer a mapping may take that moves less
 
 
 def map_layer(
@@ -29,18 +28,20 @@ def map_layer(
     mapping: LoopsByLevel | None = None,
     overlap: Overlap = "physical",
     operands: tuple[str, ...] = OPERANDS,
+    goal: Goal = ANY,
 ) -> MappedLayer:
-    """The given mapping evaluated exactly, or the best of those tried.
+    """The given mapping evaluated exactly, or the fastest; of equally fast ones the one that moves least.
 
-    That is, among those within 1 % of the fastest, the one with the least traffic at the topmost memory, then
-    the fastest, then the one with the least energy; with `overlap="zigzag"` the fastest, as the peer chooses.
-    `mapping_front` has all that make sense. The hierarchy ends with DRAM if loads and stores of the layer are
-    to be counted. Raises HeadwayError if the mapping is not one of this nest, or if nothing fits.
+    Then the one with the least energy. More of anything is never slower, nor does it move more unless it is
+    faster (`fastest`); with `overlap="zigzag"` the search and its choice are the peer's. `goal` adds what the
+    layer does beside the nest. `mapping_front` has compromises. The hierarchy ends with DRAM if loads and
+    stores of the layer are to be counted. Raises HeadwayError if the mapping is not one of this nest, or if
+    nothing fits.
     """
     if mapping is None:
-        front = mapping_front(nest, hierarchy, overlap, operands)
-        longest = front[0].latency_cycles * (_NEAR if overlap == "physical" else 1)
-        return [mapped for mapped in front if mapped.latency_cycles <= longest][-1]
+        if overlap == "zigzag":
+            return mapping_front(nest, hierarchy, overlap, operands)[0]
+        return _fastest(nest, hierarchy, operands, goal)
     spreading = spread(nest, hierarchy)
     loops = checked_loops(nest, spreading, hierarchy, mapping, operands)
     order = np.array([[AT[dim] for dim, _ in loops] or [0]], dtype=np.int64)
@@ -55,6 +56,21 @@ def map_layer(
 
 
 @lru_cache(maxsize=4096)
+def _fastest(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: Goal) -> MappedLayer:
+    found = fastest(nest, hierarchy, operands, goal)
+    if found is None:
+        raise _nothing_fits(hierarchy)
+    return mapped_layer(evaluate(found.batch, hierarchy), 0, found.batch, hierarchy, nest)
+
+
+def _nothing_fits(hierarchy: Hierarchy) -> HeadwayError:
+    return HeadwayError(
+        "no mapping fits: the array's own data are more than the memories "
+        f"{', '.join(memory.name for memory in hierarchy.memories)} hold"
+    )
+
+
+@lru_cache(maxsize=4096)
 def mapping_front(
     nest: Nest,
     hierarchy: Hierarchy,
@@ -63,15 +79,15 @@ def mapping_front(
 ) -> tuple[MappedLayer, ...]:
     """The mappings found than which no other is as fast and moves as little at the topmost memory.
 
-    The fastest first, the one with the least traffic last; of several with the same of both the one with the
-    least energy. Raises HeadwayError if nothing fits.
+    The fastest first, which is that of `map_layer`; then whatever was found that moves less, the one with the
+    least traffic last. Of several with the same of both the one with the least energy. Raises HeadwayError if
+    nothing fits.
     """
     tried = candidates(nest, hierarchy, overlap, operands)
+    if overlap == "physical" and (found := fastest(nest, hierarchy, operands, ANY)) is not None:
+        tried.append(Candidates.given(found.batch, np.ones(1, dtype=bool), hierarchy, overlap))
     if not any(each.fits.any() for each in tried):
-        raise HeadwayError(
-            "no mapping fits: the array's own data are more than the memories "
-            f"{', '.join(memory.name for memory in hierarchy.memories)} hold"
-        )
+        raise _nothing_fits(hierarchy)
     return tuple(
         mapped_layer(tried[group].costs, row, tried[group].batch, hierarchy, nest)
         for group, row in _front(tried).tolist()

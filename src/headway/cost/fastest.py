@@ -1,0 +1,294 @@
+"""The fastest mapping of a layer, exactly: of all parts of the array, all orders and all places of loops.
+
+The mappings looked at do not depend on how large anything of the hardware is; size only decides which fit.
+Nothing is left out but what provably cannot win (branch and bound). So whatever a machine can do a larger one
+can do as well, in no more time: more of anything is never slower (docs/costs.md, "What must hold").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import comb, prod
+
+import numpy as np
+
+from headway.core.hierarchy import Hierarchy
+from headway.cost.allocation import Bounds, Chains, bounds, choices, combined, shared_memories
+from headway.cost.arrays import Floats, Longs
+from headway.cost.candidates import least_top_cycles, one_order, rows_of_parts
+from headway.cost.mapping import evaluate
+from headway.cost.nest import AT, Batch, Nest
+from headway.cost.orders import all_orders, loop_factors
+from headway.cost.subarray import least_cycles, parts
+from headway.cost.subsets import OperandSets, extents_of_sets, irrelevant_loops, operand_sets
+from headway.cost.symmetry import is_symmetric
+
+_PIECES = 7  # loops that a nest is split into, if it has no more dimensions; up to 5040 orders
+_FIRST, _NEXT = 32, 256  # orders looked at together
+_MOST_COMBINATIONS = 400_000  # of orders and choices at once, to bound memory
+_SAME = 1e-11  # relative: sums of other orders differ in their last bits
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is minimised: cycles, then bits at the topmost memory, then pJ.
+
+    Cycles are at least `least_cycles` before what comes at the ends (vector lanes that take that long), and
+    at least what `beside_bits` more take of the topmost memory's port.
+    """
+
+    least_cycles: float = 0.0
+    beside_bits: float = 0.0
+
+
+ANY = Goal()
+"""Nothing beside the nest."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mapping, and what it costs by the tables: cycles, bits at the topmost memory, pJ."""
+
+    batch: Batch
+    cycles: float
+    top_bits: float
+    pj: float
+
+
+def fastest(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: Goal) -> Found | None:
+    """The fastest mapping, of several the one that moves least at the topmost memory; None if nothing fits.
+
+    Of those that remain on the same part of the array it is the one with the least energy.
+    """
+    every = parts(nest.sizes, hierarchy)
+    sizes = np.tile(np.array(nest.sizes, dtype=np.int64), (len(every), 1))
+    once = least_top_cycles(nest, hierarchy)
+    compute = least_cycles(sizes, hierarchy, every).astype(np.float64)
+    least = np.maximum(np.maximum(compute, once), goal.least_cycles)
+    search = _Search(nest, hierarchy, operands, goal, once * hierarchy.memories[-1].ports[0].bits)
+    search.look_at(rows_of_parts(nest, hierarchy, True, operands, every[:1], one_order))
+    rest = np.flatnonzero(least <= search.cycles * (1 + _SAME))
+    rest = rest[rest > 0]
+    if len(rest) and not search.nothing_left(float(least[rest].min())):
+        rows = rows_of_parts(nest, hierarchy, True, operands, every[rest], one_order)
+        bound = least[rest] + _ends(rows, hierarchy)
+        for index in np.argsort(bound, kind="stable").tolist():
+            if search.nothing_left(float(bound[index])):
+                break
+            search.look_at(_row(rows, index))
+    return search.with_less_energy()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the array with all orders of a nest on it, and what each of them costs at least."""
+
+    row: Batch
+    loops: tuple[tuple[int, int], ...]
+    chains: Chains
+    tables: list[OperandSets]
+    compute: float
+    ends: float
+    limit: Bounds
+    least: Floats
+
+    @property
+    def ascending(self) -> Longs:
+        """Orders by their bounds."""
+        return np.lexsort((self.limit.pj, _rounded(self.limit.top_bits), _rounded(self.least)))
+
+
+@dataclass
+class _Search:
+    """The best mapping so far."""
+
+    nest: Nest
+    hierarchy: Hierarchy
+    operands: tuple[str, ...]
+    goal: Goal
+    once_bits: float
+    best: Found | None = None
+    best_part: _Part | None = None
+
+    @property
+    def cycles(self) -> float:
+        return self.best.cycles if self.best else np.inf
+
+    def nothing_left(self, cycles: float) -> bool:
+        """Whether mappings that take so many cycles or more are no better, not even in traffic."""
+        if self.best is None:
+            return False
+        if cycles > self.best.cycles * (1 + _SAME):
+            return True
+        return cycles >= self.best.cycles * (1 - _SAME) and self.best.top_bits <= self.once_bits * (1 + _SAME)
+
+    def look_at(self, row: Batch) -> None:
+        """All mappings on one part of the array; `row` has one order of the loops left in time."""
+        part = self._part(row)
+        for some in self._chunks(part):
+            if self.nothing_left(float(part.least[some[0]])):
+                break
+            self._try(part, some[self._useful(part, some, for_energy=False)])
+
+    def with_less_energy(self) -> Found | None:
+        """The best, or one on the same part of the array with less energy and no more of anything else."""
+        if (part := self.best_part) is not None:
+            for some in self._chunks(part):
+                self._try(part, some[self._useful(part, some, for_energy=True)])
+        return self.best
+
+    def _part(self, row: Batch) -> _Part:
+        loops = _loops_of(row)
+        alike = is_symmetric(self.nest, self.hierarchy) and _square(row)
+        chains = _chains(loops, alike, self.operands)
+        extent = extents_of_sets(loops)
+        tables = [operand_sets(row, self.hierarchy, name, extent) for name in self.operands]
+        ends, compute = float(_ends(row, self.hierarchy)[0]), float(prod(size for _, size in loops))
+        limit = bounds(tables, chains, self.hierarchy)
+        least = self._latency(np.maximum(limit.port_cycles, compute), limit.top_bits, ends)
+        return _Part(row, loops, chains, tables, compute, ends, limit, least)
+
+    def _chunks(self, part: _Part) -> Iterator[Longs]:
+        """Orders by their bounds, so many at once as memory is meant for."""
+        shared = shared_memories(self.hierarchy, self.operands)
+        combinations = 1
+        for table in part.tables:
+            levels = sum(position in shared for position in table.levels[:-1])
+            combinations *= comb(len(part.loops) + levels, levels)
+        most = max(1, _MOST_COMBINATIONS // combinations)
+        order, start, size = part.ascending, 0, min(_FIRST, most)
+        while start < len(order):
+            yield order[start : start + size]
+            start, size = start + size, min(_NEXT, most)
+
+    def _useful(self, part: _Part, some: Longs, for_energy: bool) -> Longs:
+        """Positions of orders that may be better than the best by their bounds."""
+        if self.best is None:
+            return np.arange(len(some))
+        least, bits, pj = part.least[some], part.limit.top_bits[some], part.limit.pj[some]
+        less = bits < self.best.top_bits * (1 - _SAME)
+        if for_energy:
+            less |= (bits <= self.best.top_bits * (1 + _SAME)) & (pj < self.best.pj * (1 - _SAME))
+        faster, as_fast = least < self.cycles * (1 - _SAME), least <= self.cycles * (1 + _SAME)
+        return np.flatnonzero(faster | (as_fast & less))
+
+    def _latency(self, busy: Floats, bits: Floats, ends: float) -> Floats:
+        cycles = np.maximum(busy, self.goal.least_cycles) + ends
+        if not self.goal.beside_bits:
+            return cycles
+        return np.maximum(cycles, (bits + self.goal.beside_bits) / self.hierarchy.memories[-1].ports[0].bits)
+
+    def _try(self, part: _Part, rows: Longs) -> None:
+        """All distributions of the loops of some orders over the memories."""
+        if not len(rows):
+            return
+        chains = part.chains.some(rows)
+        shared = shared_memories(self.hierarchy, self.operands)
+        each = [choices(table, chains, self.hierarchy, shared) for table in part.tables]
+        every = combined(each, self.hierarchy)
+        cycles = self._latency(np.maximum(every.port_cycles, part.compute), every.top_bits, part.ends)
+        cycles = np.where(every.fits, cycles, np.inf)
+        shape, least = cycles.shape, float(cycles.min())
+        if not np.isfinite(least) or least > self.cycles * (1 + _SAME):
+            return
+        among = np.flatnonzero(cycles <= least * (1 + _SAME))
+        bits, pj = (
+            np.broadcast_to(values, shape).reshape(-1)[among] for values in (every.top_bits, every.pj)
+        )
+        first = int(np.lexsort((pj, _rounded(bits)))[0])
+        taken = np.unravel_index(int(among[first]), shape)
+        found = (float(cycles[taken]), float(bits[first]), float(pj[first]))
+        if not self._better(*found):
+            return
+        loops = [part.loops[index] for index in chains.orders[taken[0]].tolist()]
+        cuts = {
+            table.name: options.cuts[taken[0], choice][None, :]
+            for table, options, choice in zip(part.tables, each, taken[1:], strict=True)
+        }
+        dims, sizes = np.array([loops], dtype=np.int64).transpose(2, 0, 1)
+        batch = replace(part.row, loops=dims, sizes=sizes.astype(np.float64), cuts=cuts)
+        self.best, self.best_part = Found(batch, *found), part
+
+    def _better(self, cycles: float, bits: float, pj: float) -> bool:
+        best = self.best
+        if best is None or cycles < best.cycles * (1 - _SAME):
+            return True
+        if cycles > best.cycles * (1 + _SAME) or bits > best.top_bits * (1 + _SAME):
+            return False
+        return bits < best.top_bits * (1 - _SAME) or pj < best.pj
+
+
+def _loops_of(row: Batch) -> tuple[tuple[int, int], ...]:
+    temporal = [1] * row.exact.shape[2]
+    for dim, size in zip(row.loops[0].tolist(), row.sizes[0].tolist(), strict=True):
+        temporal[dim] *= int(size)
+    return loop_factors(tuple(temporal), _PIECES) or ((0, 1),)
+
+
+def _square(row: Batch) -> bool:
+    size: dict[int, float] = {}
+    for dim, length in zip(row.loops[0].tolist(), row.sizes[0].tolist(), strict=True):
+        size[dim] = size.get(dim, 1.0) * length
+    return all(size.get(AT[a], 1.0) == size.get(AT[b], 1.0) for a, b in (("OY", "OX"), ("FY", "FX")))
+
+
+@lru_cache(maxsize=512)
+def _chains(loops: tuple[tuple[int, int], ...], symmetric: bool, operands: tuple[str, ...]) -> Chains:
+    """All orders of the loops. Equal loops follow each other in `loops`; of them the first comes first."""
+    temporal = [1] * 8
+    for dim, size in loops:
+        temporal[dim] *= size
+    dims, sizes = all_orders(tuple(temporal), max(_PIECES, len(loops)), symmetric)
+    if len(loops) != dims.shape[1]:
+        raise AssertionError("orders of other loops")
+    orders = np.zeros(dims.shape, dtype=np.int64)
+    for sort in dict.fromkeys(loops):
+        here = (dims == sort[0]) & (sizes == sort[1])
+        orders += np.where(here, loops.index(sort) + np.cumsum(here, axis=1) - 1, 0)
+    sets = np.zeros((len(orders), len(loops) + 1), dtype=np.int64)
+    sets[:, 1:] = np.cumsum(np.int64(1) << orders, axis=1)
+    kept = {}
+    for name in operands:
+        free = irrelevant_loops(name, np.array([dim for dim, _ in loops]))[orders]
+        above = sets.copy()
+        for position in range(len(loops) - 1, -1, -1):
+            above[:, position] = np.where(free[:, position], above[:, position + 1], above[:, position])
+        kept[name] = above
+    return Chains(orders, sets, kept)
+
+
+def _ends(rows: Batch, hierarchy: Hierarchy) -> Floats:
+    """Cycles before the first and after the last operation [part]: the same in any order."""
+    cuts = {
+        name: np.zeros((len(rows), len(hierarchy.levels[name]) - 1), dtype=np.int64) for name in rows.operands
+    }
+    costs = evaluate(replace(rows, cuts=cuts), hierarchy)
+    return costs.onload + costs.offload
+
+
+def _row(rows: Batch, index: int) -> Batch:
+    """One of several parts."""
+
+    def one(values: Floats) -> Floats:
+        return values[index : index + 1] if len(values) > 1 else values
+
+    return replace(
+        rows,
+        loops=rows.loops[index : index + 1],
+        sizes=rows.sizes[index : index + 1],
+        exact=one(rows.exact),
+        whole=one(rows.whole),
+        strides=one(rows.strides),
+        limits=one(rows.limits),
+        bits=one(rows.bits),
+        macs=one(rows.macs),
+    )
+
+
+def _rounded(values: Floats) -> Floats:
+    """To ten digits: sums of other orders differ in their last bits, which decides nothing."""
+    scale = 10.0 ** (10 - np.ceil(np.log10(np.maximum(values, 1e-300))))
+    rounded: Floats = np.rint(values * scale) / scale
+    return rounded
