@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 from headway.core.errors import HeadwayError
 from headway.live import cache as cache_module
-from headway.live import profiler, rehearsal
+from headway.live import node_profile, profiler, rehearsal
 from headway.live.cache import ProfileCache, cache_folder
 from headway.live.processors import available, machine, runtime
 from headway.live.profiler import Intake, take_in
@@ -73,7 +73,7 @@ def test_every_block_was_measured_at_every_width_equally_often(intake: Intake) -
     for width in WIDTHS:
         counts = {len(block.seconds[width].samples_s) for block in profile.blocks}
         assert counts == {len(profile.whole_seconds[width].samples_s)}
-        assert counts.pop() >= 3
+        assert counts.pop() >= 2
         assert all(seconds > 0.0 for seconds in profile.seconds(width))
         by_run = zip(*(block.seconds[width].samples_s for block in profile.blocks), strict=True)
         pairs = zip(map(sum, by_run), profile.whole_seconds[width].samples_s, strict=True)
@@ -153,26 +153,28 @@ def shares(*wanted: float) -> Any:
     return measured
 
 
-@pytest.mark.parametrize(("second", "fewer_win"), [(0.05, True), (0.2, False)])
+@pytest.mark.parametrize(("second", "fewer_win"), [(0.05, True), (0.4, False)])
 def test_longer_blocks_are_tried_where_boundaries_cost_too_much(
     model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, second: float, fewer_win: bool
 ) -> None:
     limits = BlockLimits(target_s=0.3e-3, longest_s=5e-3, overhead_share=0.1)
-    monkeypatch.setattr(profiler, "boundary_cost", lambda threads: BoundaryCost(1e-6, 1e-6, 0.0, 0.0, 0.0))
-    timed = profiler.profiled_node_s
+    monkeypatch.setattr(
+        node_profile, "boundary_cost", lambda threads: BoundaryCost(1e-6, 1e-6, 0.0, 0.0, 0.0)
+    )
+    timed = node_profile.read_node_s
 
     def three_ms(*given: Any, **more: Any) -> list[float]:
         """Where blocks end shall not depend on who else uses the machine."""
         nodes = timed(*given, **more)
         return [3e-3 / len(nodes)] * len(nodes)
 
-    monkeypatch.setattr(profiler, "profiled_node_s", three_ms)
+    monkeypatch.setattr(node_profile, "read_node_s", three_ms)
     monkeypatch.setattr(profiler, "measure", shares(0.0))
     usual = take_in(model, ONE, limits=limits)
     assert len(usual.split.blocks) > 2
-    monkeypatch.setattr(profiler, "measure", shares(0.11, second))
+    monkeypatch.setattr(profiler, "measure", shares(0.21, second))
     tried = take_in(model, ONE, limits=limits)
-    assert tried.profile.boundary_share == {1: second if fewer_win else 0.11}
+    assert tried.profile.boundary_share == {1: second if fewer_win else 0.21}
     assert (tried.profile.positions == ()) is fewer_win
     assert len(tried.profile.blocks) == len(tried.split.blocks)
 

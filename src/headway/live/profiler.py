@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headway.core.errors import HeadwayError
 from headway.live.cache import ProfileCache
+from headway.live.node_profile import ProfiledNodes, input_candidates, profiled_nodes
 from headway.live.probes import probed_slowdowns
-from headway.live.processors import machine, runtime, staying_on
+from headway.live.processors import machine, runtime
 from headway.live.rehearsal import ROUNDS, Measurement, measure, measure_batches
 from headway.models.batch_axis import batch_sizes
+from headway.models.block_sessions import BRIEF_SPINNING
 from headway.models.block_work import block_work
-from headway.models.boundary_cost import boundary_cost
 from headway.models.chain import SplitModel
 from headway.models.even import BlockLimits
-from headway.models.node_times import estimated_node_s, profiled_node_s
-from headway.models.node_work import NodeWork, node_works
 from headway.models.prepared import PreparedModel, prepare
 from headway.models.profile import BlockProfile, ModelProfile
 from headway.models.sample_inputs import Inputs
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
     Source = str | os.PathLike[str] | ModelProto
 
 
-_SHORT_S: Final = 0.02
-_SHORT_RUNS: Final = 3
-"""Nodes of a model that seems to take less than that are timed in that many runs, others in one."""
+_FAR_OVER: Final = 2.0
+"""How many times what boundaries may cost they have to be measured at before fewer blocks are tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +71,10 @@ def take_in(
     """Split a model and measure it, or find that it was measured before.
 
     Blocks are even at the smallest width, where they are longest, by what ONNX Runtime's profiler says that
-    each node takes. They and the whole model are then run in turns, `rounds` times at each width, or more
-    often if they are short. If that shows the boundaries to cost more than they may, longer blocks are
-    measured too, and taken if they cost less. Most of what a ResNet-50 takes are ten runs, and ONNX Runtime
-    optimising it.
+    each node takes. They and the whole model are then run in turns, `rounds` times at each width, more
+    often if they are short, and twice if they are not and the times agree. If that shows the boundaries to
+    cost more than twice what they may, longer blocks are measured too, and taken if they cost less. Most of
+    what a ResNet-50 takes are seven runs, and ONNX Runtime optimising it.
 
     Args:
         source: a file or a model in memory.
@@ -105,6 +103,7 @@ def take_in(
         sorted((dims or {}).items()),
         limits or BlockLimits(),
         narrow,
+        BRIEF_SPINNING,
     )
     if sizes:
         identity += (sizes,)
@@ -122,8 +121,8 @@ def take_in(
     inputs, works, node_s = times.inputs, times.works, times.node_s
     found = {narrow: first.measured}
     wanted = limits or BlockLimits()
-    if found[narrow].lowest_share > wanted.overhead_share and wanted.target_s < wanted.longest_s:
-        # Boundaries cost more than they should, so that fewer blocks are worth a try.
+    if found[narrow].lowest_share > _FAR_OVER * wanted.overhead_share and wanted.target_s < wanted.longest_s:
+        # Boundaries cost far more than they were chosen by, so that fewer blocks are worth a try.
         fewer = times.blocks(narrow, replace(wanted, target_s=wanted.longest_s))
         if len(fewer.blocks) < len(chain.blocks):
             of_fewer = measure(fewer, whole, widths[narrow], inputs, rounds)
@@ -182,49 +181,10 @@ def take_in(
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
-    """What the nodes of a model do and take, on which its even blocks rest."""
-
-    prepared: PreparedModel
-    inputs: Inputs
-    works: Sequence[NodeWork]
-    node_s: Sequence[float]
-
-    def blocks(self, width: int, limits: BlockLimits | None) -> SplitModel:
-        """Even blocks."""
-        return split(
-            self.prepared,
-            threads=width,
-            limits=limits,
-            node_s=self.node_s,
-            cost=boundary_cost(width),
-            verify=False,
-        )
-
-
-def _node_times(
-    prepared: PreparedModel, width: int, processors: Sequence[int], sample: Inputs | None, seed: int
-) -> _Times:
-    works = node_works(prepared)
-    short = sum(estimated_node_s(prepared, width, works)) < _SHORT_S
-    *others, last = _candidates(prepared, sample, seed)
-
-    def times(inputs: Inputs) -> _Times:
-        with staying_on(processors):
-            node_s = profiled_node_s(prepared, width, runs=_SHORT_RUNS if short else 1, inputs=inputs)
-        return _Times(prepared, inputs, works, node_s)
-
-    for inputs in others:
-        with suppress(HeadwayError):
-            return times(inputs)
-    return times(last)
-
-
-@dataclass(frozen=True, slots=True)
 class _First:
     """Even blocks beside the whole, as measured at the smallest width."""
 
-    times: _Times
+    times: ProfiledNodes
     whole: SplitModel
     chain: SplitModel
     measured: Measurement
@@ -244,9 +204,10 @@ def _first(
     """Even blocks by what nodes take; of the original graph if those of the optimised one do not run."""
 
     def attempt(prepared: PreparedModel) -> _First:
-        times = _node_times(prepared, width, processors, sample, seed)
-        whole, chain = split(prepared, (), verify=False), times.blocks(width, limits)
-        return _First(times, whole, chain, measure(chain, whole, processors, times.inputs, rounds))
+        with profiled_nodes(prepared, processors, sample, seed) as (times, whole, warm):
+            chain = times.blocks(width, limits)
+            measured = measure(chain, whole, processors, times.inputs, rounds, warm)
+        return _First(times, replace(whole, profile_prefix=""), chain, measured)
 
     try:
         return attempt(prepared)
@@ -262,14 +223,6 @@ def _first(
         )
         note = f"the optimised graph cannot be cut, so the original is: {error}"
         return attempt(replace(plain, notes=(*plain.notes, note)))
-
-
-def _candidates(prepared: PreparedModel, sample: Inputs | None, seed: int) -> list[Inputs]:
-    """Inputs to try: those that were given, else made-up ones, whose integers are 0 or else 1."""
-    if sample is not None:
-        return [sample]
-    has_integers = any("int" in value.dtype for value in prepared.inputs.values())
-    return [prepared.sample(seed, integer=integer) for integer in ((0, 1) if has_integers else (0,))]
 
 
 def _reuse(
@@ -291,7 +244,7 @@ def _runnable_inputs(
     chain: SplitModel, prepared: PreparedModel, sample: Inputs | None, seed: int
 ) -> Mapping[str, Any]:
     """The first of the candidates that the chain runs on."""
-    *others, last = _candidates(prepared, sample, seed)
+    *others, last = input_candidates(prepared, sample, seed)
     for inputs in others:
         with suppress(HeadwayError):
             chain.run(inputs)

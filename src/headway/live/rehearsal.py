@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep, thread_time
 from typing import Final
@@ -17,6 +19,11 @@ from headway.models.runtime_session import RUN_LIMIT_S
 from headway.models.sample_inputs import Inputs
 
 ROUNDS: Final = 3
+FEWEST_ROUNDS: Final = 2
+AGREEMENT: Final = 0.05
+"""Of a model that is not short two rounds are enough if neither its chain's nor its whole's times differ by
+more."""
+
 MOST_ROUNDS: Final = 20
 ROUNDS_S: Final = 0.1
 """Short models are measured more often, for up to this long at each width."""
@@ -48,6 +55,10 @@ class Rehearsals:
     def __exit__(self, *_: object) -> None:
         self._executor.close()
 
+    def end_profiling(self) -> tuple[Path, ...]:
+        """Files of ONNX Runtime's profiler, if the model asks for them; later runs are not profiled."""
+        return self._executor.end_profiling()
+
     @property
     def private_bytes(self) -> int | None:
         """Memory that the sessions took for themselves; None where the system does not tell."""
@@ -76,13 +87,26 @@ class Measurement:
 
 
 def measure(
-    chain: SplitModel, whole: SplitModel, processors: Sequence[int], inputs: Inputs, rounds: int
+    chain: SplitModel,
+    whole: SplitModel,
+    processors: Sequence[int],
+    inputs: Inputs,
+    rounds: int,
+    warm: Rehearsals | None = None,
 ) -> Measurement:
     """Run both again and again, after a run of each to warm up.
 
     In turns, since the speed of a machine that others use drifts; and each after a rest and with caches full
     of other things, since that is how requests find it: run again and again at once, a small model takes
     two thirds of the time that it takes in service.
+
+    Args:
+        chain: the blocks.
+        whole: the same model as one block.
+        processors: of the lane.
+        inputs: to run both on.
+        rounds: how often; short models more often, others less if the first times agree.
+        warm: rehearsals of the whole that are open and have run, if there are any.
     """
     other = bytearray(OTHER_BYTES)
     on_processor_s = 0.0
@@ -96,15 +120,16 @@ def measure(
         on_processor_s += thread_time() - before_s
         return times
 
-    with (
-        Rehearsals(chain, processors, inputs) as of_chain,
-        Rehearsals(whole, processors, inputs) as of_whole,
-    ):
+    with ExitStack() as opened:
+        of_chain = opened.enter_context(Rehearsals(chain, processors, inputs))
+        of_whole = warm
+        if of_whole is None:
+            of_whole = opened.enter_context(Rehearsals(whole, processors, inputs))
+            of_whole.run()
         of_chain.run()
-        of_whole.run()
         runs: list[tuple[list[float], float]] = []
         started_s = perf_counter()
-        while len(runs) < rounds or (len(runs) < MOST_ROUNDS and perf_counter() - started_s < ROUNDS_S):
+        while not _enough(runs, rounds, perf_counter() - started_s):
             runs.append((seconds(of_chain), sum(seconds(of_whole))))
         private_bytes = of_chain.private_bytes
     chains_s, wholes_s = [sum(times) for times, _ in runs], [whole_s for _, whole_s in runs]
@@ -117,6 +142,15 @@ def measure(
         private_bytes=private_bytes,
         unsteady=disturbance(chains_s, wholes_s, on_processor_s if len(processors) == 1 else None),
     )
+
+
+def _enough(runs: Sequence[tuple[Sequence[float], float]], rounds: int, spent_s: float) -> bool:
+    if spent_s < ROUNDS_S:
+        return len(runs) >= max(rounds, MOST_ROUNDS)
+    if len(runs) >= rounds:
+        return True
+    columns = ([sum(times) for times, _ in runs], [whole_s for _, whole_s in runs])
+    return len(runs) >= FEWEST_ROUNDS and all(max(each) <= (1 + AGREEMENT) * min(each) for each in columns)
 
 
 def measure_batches(

@@ -68,6 +68,7 @@ class BlockSessions:
             spinning=spinning or briefly,
             shared_arena=True,
             entries=BRIEF_SPINNING if briefly else (),
+            profile_prefix=split.profile_prefix,
         )
         before = _private_bytes()
         self._sessions = [
@@ -116,6 +117,12 @@ class BlockSessions:
         """
         for index in range(len(self._sessions)):
             self.run_block(index, buffers, options)
+
+    def end_profiling(self) -> tuple[Path, ...]:
+        """Files with what nodes took, one a session, by ONNX Runtime's profiler; none if it is off."""
+        if not self.split.profile_prefix:
+            return ()
+        return tuple(Path(session.end_profiling()) for session in self._sessions if session is not None)
 
     def close(self) -> None:
         """Give the sessions' memory and threads back; blocks run no more in these sessions."""

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _SMALL_ELEMENTS: Final = 1 << 10
 _LARGE_ELEMENTS: Final = 1 << 18
-_COLD_ELEMENTS: Final = 1 << 24  # 64 MiB, more than most last-level caches
-_ROUNDS: Final = 41
-_COPIES: Final = 16
+_COLD_ELEMENTS: Final = 1 << 23  # 32 MiB, more than most last-level caches
+_ROUNDS: Final = 21
+_COPIES: Final = 8
 _PRODUCTS: Final = 8
 _RELUS: Final = 8
 
@@ -48,7 +48,7 @@ class BoundaryCost:
 
 @lru_cache(maxsize=8)
 def boundary_cost(threads: int = 1) -> BoundaryCost:
-    """Measure it, once per process and number of threads; it takes about a fifth of a second.
+    """Measure it, once per process and number of threads; it takes about a tenth of a second.
 
     Eight matrix products, each of about a tenth of a millisecond, run in one session and in eight with bound
     buffers between, in turns; the median of the differences is the cost of seven boundaries: the calls,
@@ -89,7 +89,7 @@ def _fetch_byte_s() -> float:
 
     memory = np.ones(_COLD_ELEMENTS, dtype=np.float32)
     times = []
-    for _ in range(3):
+    for _ in range(2):
         started = perf_counter()
         memory.sum()
         times.append(perf_counter() - started)

@@ -26,7 +26,8 @@ class SplitModel:
     chain. `node_s` are the seconds of each node that the cuts were chosen by, none if cuts were given.
 
     A model that was prepared for batches has `rows`, as PreparedModel has them; `batch` is for how many
-    requests together its types and buffers are.
+    requests together its types and buffers are. Sessions write what nodes take to files whose paths begin
+    with `profile_prefix`, if there is one, until `BlockSessions.end_profiling`.
     """
 
     name: str
@@ -50,6 +51,7 @@ class SplitModel:
     constants: Mapping[str, Any] = field(repr=False)
     rows: Mapping[str, int] = field(default_factory=dict)
     batch: int = 1
+    profile_prefix: str = ""
     _pool: list[Buffers] = field(default_factory=list, repr=False)
     _open: set[int] = field(default_factory=set, repr=False)
     _batches: dict[int, SplitModel] = field(default_factory=dict, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headway.core.device import Core
@@ -103,6 +104,10 @@ class OnnxRuntimeExecutor(LaneExecutor):
         """Memory that all sessions took for themselves; None where the system does not tell."""
         parts = [sessions.private_bytes for sessions in self._sessions.values()]
         return None if None in parts else sum(part for part in parts if part is not None)
+
+    def end_profiling(self) -> tuple[Path, ...]:
+        """As of `BlockSessions`, for all sessions that are open."""
+        return tuple(path for sessions in self._sessions.values() for path in sessions.end_profiling())
 
     def prepare(self, model: str, cores: Sequence[Core], batch: int = 1) -> None:
         """Open the sessions for these lanes together, which serve batches of any size.
