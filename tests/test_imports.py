@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -37,3 +38,13 @@ def test_start_loads_nothing_heavy(program: str) -> None:
 
 def test_a_heavy_module_is_noticed() -> None:
     assert loaded_by("import onnxruntime, plotly") == ["onnxruntime", "plotly"]
+
+
+@pytest.mark.parametrize("given", [None, "0"])
+def test_onnx_runtime_tells_its_maker_nothing_unless_the_user_says_so(given: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    if given is not None:
+        environment["ORT_DISABLE_TELEMETRY"] = given
+    program = "import headway, os; print(os.environ['ORT_DISABLE_TELEMETRY'])"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert told.stdout.strip() == (given or "1")

@@ -11,8 +11,12 @@ Names are imported when they are first used, so that importing the package stays
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# ONNX Runtime's wheels for Linux tell their maker about sessions from 1.32 on; nothing here goes out unasked.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from headway.api import (
