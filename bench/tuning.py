@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
+from functools import cache
 from itertools import product
 from math import sqrt
 from statistics import mean, stdev
@@ -157,18 +158,20 @@ def registered(name: str) -> list[str]:
     return names
 
 
-def measure(cell: str, seed: int, requests: int, policies: list[str]) -> dict[str, list[float]]:
-    """SLA satisfaction in percent of every setting of the policies, in one cell with one seed."""
+@cache
+def prepared(cell: str, seed: int, requests: int) -> wiring.Prepared:
+    """A cell with one seed, once for all policies of a process."""
     suite = load_suite("core-grid")
-    found = next(each for each in suite.cells() if each.name == cell)
-    prepared = wiring.prepare(suite.scenario(found, seed).model_copy(update={"requests": requests}))
-    shares: dict[str, list[float]] = {}
-    for name in policies:
-        shares[name] = []
-        for own in registered(name):
-            share = summarise(wiring.simulate(prepared, own)).total.sla_satisfaction
-            assert share is not None
-            shares[name].append(100.0 * share)
+    return wiring.prepare(suite.scenario(suite.cell(cell), seed).model_copy(update={"requests": requests}))
+
+
+def measure(cell: str, seed: int, requests: int, name: str) -> list[float]:
+    """SLA satisfaction in percent of every setting of a policy, in one cell with one seed."""
+    shares = []
+    for own in registered(name):
+        share = summarise(wiring.simulate(prepared(cell, seed, requests), own)).total.sla_satisfaction
+        assert share is not None
+        shares.append(100.0 * share)
     return shares
 
 
@@ -187,27 +190,33 @@ def main() -> None:
     options = parser.parse_args()
     policies, seeds = options.policies.split(","), [int(seed) for seed in options.seeds.split(",")]
     runs = list(product(CELLS, seeds))
-    asked = [(cell, seed, options.requests, policies) for cell, seed in runs]
-    with ProcessPoolExecutor(options.workers) as pool:
-        results = list(pool.map(measure, *zip(*asked, strict=True)))
     print(f"{platform.machine()}, Python {sys.version.split()[0]}, {date.today()},")
     print(f"{options.requests} requests a run, seeds {options.seeds}, SLA satisfaction in percent\n")
-    print("| policy | default | best | gain | best setting | all settings |\n" + "| --- " * 6 + "|")
-    for name in policies:
-        _, settings = SETTINGS[name]
-        columns = list(zip(*(result[name] for result in results), strict=True))
-        means = [mean(column) for column in columns]
-        best = max(range(len(means)), key=lambda at: (means[at], -at))
-        gains = [one - other for one, other in zip(columns[best], columns[0], strict=True)]
-        error = stdev(gains) / sqrt(len(gains))
-        setting = words(settings[best]) if best else "default"
-        all_means = "; ".join(
-            f"{words(setting)}: {each:.1f}" for setting, each in zip(settings, means, strict=True)
-        )
-        print(
-            f"| `{name}` | {means[0]:.1f} | {means[best]:.1f} | {means[best] - means[0]:+.1f} ± {error:.1f}"
-            f" | {setting} | {all_means} |"
-        )
+    print(
+        "| policy | default | best | gain | best setting | all settings |\n" + "| --- " * 6 + "|", flush=True
+    )
+    with ProcessPoolExecutor(options.workers) as pool:
+        for name in policies:
+            asked = [(cell, seed, options.requests, name) for cell, seed in runs]
+            print(row(name, list(pool.map(measure, *zip(*asked, strict=True)))), flush=True)
+
+
+def row(name: str, results: list[list[float]]) -> str:
+    """The line of a policy, from what each of its settings had in every run."""
+    _, settings = SETTINGS[name]
+    columns = list(zip(*results, strict=True))
+    means = [mean(column) for column in columns]
+    best = max(range(len(means)), key=lambda at: (means[at], -at))
+    gains = [one - other for one, other in zip(columns[best], columns[0], strict=True)]
+    error = stdev(gains) / sqrt(len(gains))
+    setting = words(settings[best]) if best else "default"
+    all_means = "; ".join(
+        f"{words(setting)}: {each:.1f}" for setting, each in zip(settings, means, strict=True)
+    )
+    return (
+        f"| `{name}` | {means[0]:.1f} | {means[best]:.1f} | {means[best] - means[0]:+.1f} ± {error:.1f}"
+        f" | {setting} | {all_means} |"
+    )
 
 
 if __name__ == "__main__":
