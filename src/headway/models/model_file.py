@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,14 +26,17 @@ class ModelFile:
     where: str  # how messages name it
     folder: str
     path: Path | None
-    content_hash: str
-    data_bytes: int  # of the model and its external data
+    content_hash: str  # "" if it was not asked for
+    data_bytes: int  # of the model and its external data; 0 if they were not hashed
     weights_present: bool
     warnings: tuple[str, ...]
+    files: tuple[Path, ...] = ()  # those that are there
 
 
-def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
+def read_model(source: str | os.PathLike[str] | ModelProto, *, hashed: bool = True) -> ModelFile:
     """Read a model from a path or take one that is in memory.
+
+    With `hashed` false its content is not hashed; `hashed_content` does that later, maybe in another thread.
 
     Raises:
         HeadwayError: no such file, no ONNX in it, or external data that lies outside the model's folder.
@@ -44,7 +47,7 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
         where = source.graph.name or "model"
         _require_graph(source, where)
         absent = any(_is_external(tensor) for tensor in _all_tensors(source))
-        content_hash, size = _hash_in_memory(source)
+        content_hash, size = hashed_content(source, ()) if hashed else ("", 0)
         return ModelFile(source, where, "", None, content_hash, size, not absent, ())
     path = Path(source)
     where = str(path)
@@ -56,12 +59,22 @@ def read_model(source: str | os.PathLike[str] | ModelProto) -> ModelFile:
     if missing:
         absent_file = missing[0].relative_to(path.parent.resolve()).as_posix()
         warnings.append(f"external data {absent_file!r} is absent: the model loads for simulation only")
+    there = (path, *(file for file in files if file.is_file()))
+    content_hash, size = hashed_content(model, there) if hashed else ("", 0)
+    return ModelFile(
+        model, where, str(path.parent), path, content_hash, size, present, tuple(warnings), there
+    )
+
+
+def hashed_content(model: ModelProto, files: Sequence[Path]) -> tuple[str, int]:
+    """Content hash of a model that lies in these files, or in memory if there are none, and the bytes that it
+    covers."""
+    if not files:
+        return _hash_in_memory(model)
     digest = hashlib.sha256()
-    there = [path, *(file for file in files if file.is_file())]
-    for file in there:
+    for file in files:
         _feed(digest, file)
-    size = sum(file.stat().st_size for file in there)
-    return ModelFile(model, where, str(path.parent), path, digest.hexdigest(), size, present, tuple(warnings))
+    return digest.hexdigest(), sum(file.stat().st_size for file in files)
 
 
 def _parse(path: Path) -> ModelProto:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from headway.models.batch_axis import batch_axes
 from headway.models.batch_rows import batch_rows, sized_types
 from headway.models.cuts import Cut, cuts_of
 from headway.models.dimensions import bind_inputs
-from headway.models.model_file import ModelFile, read_model
+from headway.models.model_file import ModelFile, hashed_content, read_model
 from headway.models.ordered_graph import OrderedGraph, ordered_graph
 from headway.models.runtime_session import SessionSettings, TimeLimit, open_session, run_failure
 from headway.models.sample_inputs import Inputs, sample_inputs
@@ -130,11 +131,25 @@ def prepare(
             do not give what each gives alone; a file that cannot be read, weights that are absent, an
             operator that ONNX Runtime lacks (named with its domain), or sizes that contradict the file.
     """
-    file = read_model(source)
+    file = read_model(source, hashed=False)
     if not file.weights_present:
         raise HeadwayError(
             f"{file.where}: external data is absent, so the model cannot run; accepted: a model with weights"
         )
+    with ThreadPoolExecutor(max_workers=1) as other:  # while ONNX Runtime optimises on this thread
+        hashing = other.submit(hashed_content, file.model, file.files)
+        made = _prepared(file, dims, sample, optimise=optimise, batches=batches)
+        return replace(made, content_hash=hashing.result()[0])
+
+
+def _prepared(
+    file: ModelFile,
+    dims: Mapping[str, int] | None,
+    sample: Inputs | None,
+    *,
+    optimise: bool,
+    batches: bool,
+) -> PreparedModel:
     original = ordered_graph(file.model, file.where)
     workspace = Workspace()
     binding = bind_inputs(list(original.inputs.values()), dims or {}, {}, file.where)
@@ -182,7 +197,7 @@ def prepare(
     return PreparedModel(
         name=file.path.stem if file.path is not None else file.model.graph.name or "model",
         where=file.where,
-        content_hash=file.content_hash,
+        content_hash="",
         workspace=workspace,
         whole=whole,
         graph=graph,
