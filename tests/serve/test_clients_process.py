@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import tiny_models
 from clients import LOADGEN, TRITON, perf_analyzer_counts, run_file, run_perf_analyzer, run_program
+from test_batches import WIDTH, rows_model
 from test_cli_serve import Serving
 
 from headway.serve.keys import hash_of, new_key
@@ -29,6 +30,8 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     tiny_models.put(root, "lookup", 2, tiny_models.lookup(2.0))
     tiny_models.put(root, "exclaim", 1, tiny_models.exclaim())
     tiny_models.put(root, "spin", 1, tiny_models.spin())
+    tiny_models.put(root, "rows", 1, rows_model())
+    (root / "rows" / "headway.yaml").write_text("batching: {max_size: 4, delay: 20 ms}\n")
     (root / "lookup" / "names.txt").write_text("\n".join(f"class-{i}" for i in range(8)))
     (root / "lookup" / "headway.yaml").write_text("labels: {y: names.txt}\nversion_policy: {all: {}}\n")
     config = {
@@ -111,3 +114,21 @@ def test_perf_analyzer_at_a_rate_with_a_tenants_key(serving: Serving, way: str) 
     ]
     told = run_perf_analyzer(*arguments, *(["--streaming"] if way == "streaming" else []))
     assert perf_analyzer_counts(told) == (60, pytest.approx(60, abs=2)), told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("way", "rows"), [("http", 1), ("grpc", 2)])
+def test_perf_analyzer_against_a_model_that_batches(serving: Serving, way: str, rows: int) -> None:
+    """Four at once, of one row each or of two, which run together on the lane."""
+    before = serving.ask("/v2/models/rows/stats", key=KEYS["shop"])[1]["model_stats"][0]
+    arguments = ["-m", "rows", "-i", way, "-u", f"127.0.0.1:{port(serving, way)}", "-b", str(rows)]
+    arguments += ["--shape", f"x:{WIDTH}", "--concurrency-range", "4:4:1", "--request-count", "60"]
+    arguments += ["-H", f"{'x-api-key' if way == 'grpc' else 'X-API-Key'}:{KEYS['shop']}"]
+    told = run_perf_analyzer(*arguments)
+    assert f"Batch size: {rows}" in told
+    requests, inferences = perf_analyzer_counts(told)
+    assert requests == 60
+    assert inferences == pytest.approx(60 * rows, abs=5 * rows)  # some are under way between its windows
+    after = serving.ask("/v2/models/rows/stats", key=KEYS["shop"])[1]["model_stats"][0]
+    ran = after["execution_count"] - before["execution_count"]
+    assert 0 < ran < after["inference_count"] - before["inference_count"]
