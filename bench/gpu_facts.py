@@ -5,11 +5,12 @@ python bench/gpu_facts.py DATA
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
 import numpy as np
-from _gpu_data import GPUS, load
+from _gpu_data import GPUS, Rows, load
 
 from headway.predict.gpu.devices import known_device
 from headway.predict.gpu.features import KernelClass
@@ -24,6 +25,19 @@ def _medians(title: str, efficiency: np.ndarray, gpu: np.ndarray, chosen: np.nda
         if (chosen & (gpu == index)).sum() > 4
     }
     print(f"{title}: {found}")
+
+
+def _transfer(rows: Rows) -> None:
+    """How far one GPU's efficiency on a shape tells another's, the median ratio of the two taken off."""
+    known = [
+        dict(zip(map(tuple, rows.dims[rows.gpu == at]), rows.target[rows.gpu == at], strict=True))
+        for at in range(len(GPUS))
+    ]
+    for one, other in itertools.combinations(range(len(GPUS)), 2):
+        both = known[one].keys() & known[other].keys()
+        ratios = np.array([known[one][shape] - known[other][shape] for shape in both])
+        error = np.abs(np.exp(ratios - np.median(ratios)) - 1).mean()
+        print(f"the same products on {GPUS[one]} and {GPUS[other]}: {error:.0%} apart")
 
 
 def main() -> None:
@@ -68,6 +82,7 @@ def main() -> None:
         these = (narrow > 256) & (k > 256) & (rows.latency_s >= shortest_s)
         these &= rows.latency_s < 3.16 * shortest_s
         _medians(f"products, above 256 wide, from {shortest_s:g} s on", efficiency, rows.gpu, these)
+    _transfer(rows)
 
 
 if __name__ == "__main__":
