@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tiny_models
 
+from headway.predict.features import PROBES
 from headway.serve.intake import IntakeProcess
 from headway.serve.repository import ModelSource
 
@@ -59,3 +60,17 @@ def test_what_nobody_leaves_time_for_gets_more_and_is_then_begun_again(
     intake.serving = True
     assert intake.take_in(source, "a").split.outputs == ("y",)
     assert rank(intake.process_id) == (os.SCHED_OTHER, 19)
+
+
+def test_models_of_a_server_are_probed_where_there_is_another_lane(
+    source: ModelSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))
+    processors = sorted(os.sched_getaffinity(0))
+    intake = IntakeProcess({1: processors[:1]}, processors[-1:])
+    try:
+        blocks = intake.take_in(source, "a").profile.blocks
+    finally:
+        intake.close()
+    assert blocks
+    assert all(set(block.slowdowns) == set(PROBES) for block in blocks)
