@@ -1,16 +1,18 @@
 """Whole against split: what it costs to run the zoo's models block by block.
 
-Each model runs whole (one ONNX Runtime session, its own optimisations, bound buffers) and as chains of 2,
-4, 8 and 16 blocks and of blocks of the default size, in turns, so that drift of the machine meets all
-alike. Reported is the median over rounds of the ratio of a chain's time to the whole's in the same round.
-All sessions have the same number of threads, spinning off, and threads stay on processors of their own, as
-they do on lanes: the caller's on the first, each session's others on the next. With `--unpinned` the system
-places them, and often wakes the threads of two sessions on one processor.
+Each model runs whole (one ONNX Runtime session, its own optimisations, bound buffers), as chains of 2, 4, 8
+and 16 blocks, and as the chain that intake makes and lanes run, in turns, so that drift of the machine meets
+all alike. Reported is the median over rounds of the ratio of a chain's time to the whole's in the same round,
+and for intake's chain the quartiles, too. All sessions have the same number of threads, spinning off, and
+threads stay on processors of their own, as they do on lanes: the caller's on the first, each session's others
+on the next. With `--unpinned` the system places them, and often wakes the threads of two sessions on one
+processor. With `--processor-time` times are those that the process had the processors, which says more on a
+machine that others use, but not what waiting costs.
 
     python bench/split.py --threads 2 --seconds 5 --models resnet50,bert_base
+    python bench/split.py --minutes 12
 
-With `--intake` the chain is the one that intake would run on lanes of that many threads, which has longer
-blocks where boundaries cost more than they may; it alone is then compared with the whole.
+`--minutes` is for all models together; short ones are then measured more often than long ones.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
-from time import perf_counter
+from statistics import median, quantiles
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -45,8 +47,11 @@ Places = tuple[Sequence[int], Sequence[int]]
 """Processors of the caller's thread, and of a session's others."""
 
 COUNTS = (2, 4, 8, 16)
+SERVED = "served"
 TARGET_MEDIAN, TARGET_WORST = 1.03, 1.06
-FEWEST_ROUNDS = 9
+FEWEST_ROUNDS = 5
+FIRST_SETUP_S = 5.0
+MOST_SECONDS = 12.0
 
 
 def processor() -> str:
@@ -84,91 +89,47 @@ def whole_run(prepared: PreparedModel, inputs: dict[str, Any], threads: int) -> 
     return run
 
 
-def measure(name: str, threads: int, seconds: float, seed: int, others: Sequence[int]) -> dict[str, Any]:
-    """Ratios of all chains of one model; `others` are the processors of the sessions' own threads."""
-    prepared = prepare(zoo.build(name, seed=seed))
+def measure(options: argparse.Namespace, name: str, seconds: float, pinned: Places) -> dict[str, Any]:
+    """Ratios of all chains of one model; `pinned` has processors of the caller and of sessions' threads."""
+    threads, seed = options.threads, options.seed
+    own, others = pinned
+    model = zoo.build(name, seed=seed)
+    intake = take_in(model, {threads: available()[:threads]}, seed=seed)  # keeps its threads in place itself
+    prepared = prepare(model)
     inputs = prepared.sample(seed)
-    node_s = profiled_node_s(prepared, threads, inputs=inputs)
+    with staying_on(own):
+        node_s = profiled_node_s(prepared, threads, inputs=inputs)
     total_s = sum(node_s)
-    chains = {}
+    chains = {SERVED: intake.split}
     for count in COUNTS:
         limits = BlockLimits(target_s=total_s / count, longest_s=total_s, overhead_share=1.0)
         chains[str(count)] = split(prepared, node_s=node_s, threads=threads, limits=limits)
-    chains["default"] = split(prepared, node_s=node_s, threads=threads)
-    checked = recompose(chains["default"], inputs, threads=threads)
-    with staying_on(others):
-        runs: dict[str, Callable[[], None]] = {"whole": whole_run(prepared, inputs, threads)}
-        opened = {label: chain.open(threads) for label, chain in chains.items()}
-    for label, chain in chains.items():
-        buffers = chain.bind(inputs)
-        runs[label] = lambda sessions=opened[label], buffers=buffers: sessions.run(buffers)
-    times = interleaved(runs, seconds)
-    ratios = {label: ratio_of(times, label) for label in chains}
-    return {
-        "whole_ms": 1e3 * median(times["whole"]),
-        "ratios": ratios,
-        "blocks": {label: len(chain.blocks) for label, chain in chains.items()},
-        "rounds": len(times["whole"]),
-        "private_mb": (opened["default"].private_bytes or 0) / 1e6,
-        "buffer_mb": chains["default"].plan.total_bytes / 1e6,
-        "bit_equal": checked.bit_equal,
-    }
-
-
-def measure_intake(options: argparse.Namespace, name: str, pinned: Places) -> dict[str, Any]:
-    """The chain that intake runs on a lane, beside the whole."""
-    threads, seed = options.threads, options.seed
-    lane = available()[:threads]
-    own, others = pinned
-    intake = take_in(zoo.build(name, seed=seed), {threads: lane}, seed=seed)
-    chain, inputs, profile = intake.split, dict(intake.inputs), intake.profile
-    prepared = prepare(zoo.build(name, seed=seed))
-    with staying_on(others):
-        whole = whole_run(prepared, inputs, threads)
-        opened = chain.open(threads)
-    buffers = chain.bind(inputs)
     with staying_on(own):
-        times = interleaved({"whole": whole, "intake": lambda: opened.run(buffers)}, options.seconds)
-    alone_s = profile.seconds(threads)
+        checked = recompose(chains[SERVED], inputs, threads=threads)
+        with staying_on(others):
+            runs: dict[str, Callable[[], None]] = {"whole": whole_run(prepared, inputs, threads)}
+            opened = {label: chain.open(threads) for label, chain in chains.items()}
+        for label, chain in chains.items():
+            buffers = chain.bind(inputs)
+            runs[label] = lambda sessions=opened[label], buffers=buffers: sessions.run(buffers)
+        times = interleaved(runs, seconds, process_time if options.processor_time else perf_counter)
+    alone_s = intake.profile.seconds(threads)
     return {
         "whole_ms": 1e3 * median(times["whole"]),
-        "ratio": ratio_of(times, "intake"),
-        "blocks": len(chain.blocks),
-        "mean_ms": 1e3 * sum(alone_s) / len(alone_s),
+        "ratios": {label: ratios_of(times, label) for label in chains},
+        "blocks": {label: len(chain.blocks) for label, chain in chains.items()},
         "longest_ms": 1e3 * max(alone_s),
-        "reported": profile.boundary_share[threads],
-        "intake_s": profile.intake_s,
         "rounds": len(times["whole"]),
+        "private_mb": (opened[SERVED].private_bytes or 0) / 1e6,
+        "buffer_mb": chains[SERVED].plan.total_bytes / 1e6,
+        "bit_equal": checked.bit_equal,
+        "intake_s": intake.profile.intake_s,
     }
 
 
-def report_intake(options: argparse.Namespace, names: Sequence[str], pinned: Places) -> None:
-    """Measure what intake runs of all models and print the table."""
-    print("Ratio of the time of the chain that intake makes to the whole model's.\n")
-    heads = ["model", "whole ms", "intake's chain", "blocks", "mean block ms", "longest block ms"]
-    heads += ["boundaries by the profile", "intake s", "rounds"]
-    print("| " + " | ".join(heads) + " |")
-    print("|" + " --- |" * len(heads), flush=True)
-    ratios = []
-    for name in names:
-        try:
-            found = measure_intake(options, name, pinned)
-        except HeadwayError as error:
-            raise SystemExit(str(error)) from error
-        print(
-            f"| {name} | {found['whole_ms']:.2f} | {found['ratio']:.3f} | {found['blocks']} | "
-            f"{found['mean_ms']:.2f} | {found['longest_ms']:.2f} | {found['reported']:+.3f} | "
-            f"{found['intake_s']:.2f} | {found['rounds']} |",
-            flush=True,
-        )
-        ratios.append(found["ratio"])
-    print(
-        f"\nWhat intake runs: median {median(ratios):.3f} (target {TARGET_MEDIAN}), "
-        f"worst {max(ratios):.3f} (target {TARGET_WORST})."
-    )
-
-
-def interleaved(runs: dict[str, Callable[[], None]], seconds: float) -> dict[str, list[float]]:
+def interleaved(
+    runs: dict[str, Callable[[], None]], seconds: float, clock: Callable[[], float]
+) -> dict[str, list[float]]:
     """Times of all runs in turns, after two of each to warm up, for that long or FEWEST_ROUNDS."""
     for run in runs.values():
         run()
@@ -179,17 +140,18 @@ def interleaved(runs: dict[str, Callable[[], None]], seconds: float) -> dict[str
     gc.disable()
     while perf_counter() < ends or len(times["whole"]) < FEWEST_ROUNDS:
         for label in labels:
-            started = perf_counter()
+            started = clock()
             runs[label]()
-            times[label].append(perf_counter() - started)
+            times[label].append(clock() - started)
         labels = [*labels[1:], labels[0]]
     gc.enable()
     return times
 
 
-def ratio_of(times: dict[str, list[float]], label: str) -> float:
-    """The median over rounds of a chain's time over the whole's."""
-    return median(t / w for t, w in zip(times[label], times["whole"], strict=True))
+def ratios_of(times: dict[str, list[float]], label: str) -> tuple[float, float, float]:
+    """Lower quartile, median and upper quartile over rounds of a chain's time over the whole's."""
+    low, middle, high = quantiles(t / w for t, w in zip(times[label], times["whole"], strict=True))
+    return low, middle, high
 
 
 def main() -> None:
@@ -198,9 +160,10 @@ def main() -> None:
     parser.add_argument("--models", default="", help="names, comma-separated; all of the zoo by default")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of every session")
     parser.add_argument("--seconds", type=float, default=4.0, help="of measuring for each model")
+    parser.add_argument("--minutes", type=float, help="of everything, in place of --seconds")
     parser.add_argument("--seed", type=int, default=0, help="of weights and inputs")
-    parser.add_argument("--intake", action="store_true", help="compare what intake really runs")
     parser.add_argument("--unpinned", action="store_true", help="let the system place threads")
+    parser.add_argument("--processor-time", action="store_true", help="instead of the wall clock's")
     options = parser.parse_args()
     names = options.models.split(",") if options.models else list(zoo.names())
     own, others = places(options.threads, not options.unpinned)
@@ -208,11 +171,7 @@ def main() -> None:
         raise SystemExit(f"--threads {options.threads}: this process may use {len(available())} processors")
     boundary_cost(options.threads)
     heading(options)
-    if options.intake:
-        report_intake(options, names, (own, others))  # intake keeps its threads in place itself
-        return
-    with staying_on(own):
-        report(options, names, others)
+    report(options, names, (own, others))
 
 
 def heading(options: argparse.Namespace) -> None:
@@ -224,31 +183,46 @@ def heading(options: argparse.Namespace) -> None:
     )
 
 
-def report(options: argparse.Namespace, names: Sequence[str], others: Sequence[int]) -> None:
-    """Measure all models and print the table."""
-    print("Ratio of a chain's time to the whole model's; blocks in brackets where not as many as asked.\n")
-    heads = ["model", "whole ms", *(f"{count} blocks" for count in COUNTS), "default size", "blocks"]
-    heads += ["private MB", "buffers MB", "bit-equal", "rounds"]
+def report(options: argparse.Namespace, names: Sequence[str], pinned: Places) -> None:
+    """Measure all models and print the table, row by row."""
+    clock = "processor time" if options.processor_time else "time"
+    print(
+        f"Ratio of a chain's {clock} to the whole model's; blocks in brackets where not as many as asked.\n"
+    )
+    heads = ["model", "whole ms", *(f"{count} blocks" for count in COUNTS), "served", "quartiles", "blocks"]
+    heads += ["longest ms", "private MB", "buffers MB", "bit-equal", "rounds", "intake s"]
     print("| " + " | ".join(heads) + " |")
     print("|" + " --- |" * len(heads), flush=True)
-    defaults = []
-    for name in names:
+    served: dict[str, float] = {}
+    began_s, measured_s = perf_counter(), 0.0
+    for done, name in enumerate(names):
+        seconds = options.seconds
+        if options.minutes is not None:
+            spent_s = perf_counter() - began_s
+            setup_s = (spent_s - measured_s) / done if done else FIRST_SETUP_S
+            left_s = (60.0 * options.minutes - spent_s) / (len(names) - done)
+            seconds = min(MOST_SECONDS, max(0.0, left_s - setup_s))
         try:
-            found = measure(name, options.threads, options.seconds, options.seed, others)
+            found = measure(options, name, seconds, pinned)
         except HeadwayError as error:
             raise SystemExit(str(error)) from error
+        measured_s += seconds
         cells = [name, f"{found['whole_ms']:.2f}"]
         for count in COUNTS:
             blocks = found["blocks"][str(count)]
-            cells.append(f"{found['ratios'][str(count)]:.3f}" + ("" if blocks == count else f" ({blocks})"))
-        cells += [f"{found['ratios']['default']:.3f}", str(found["blocks"]["default"])]
-        cells += [f"{found['private_mb']:.1f}", f"{found['buffer_mb']:.1f}"]
-        cells += ["yes" if found["bit_equal"] else "no", str(found["rounds"])]
+            cells.append(
+                f"{found['ratios'][str(count)][1]:.3f}" + ("" if blocks == count else f" ({blocks})")
+            )
+        low, middle, high = found["ratios"][SERVED]
+        cells += [f"{middle:.3f}", f"{low:.3f} to {high:.3f}", str(found["blocks"][SERVED])]
+        cells += [f"{found['longest_ms']:.2f}", f"{found['private_mb']:.1f}", f"{found['buffer_mb']:.1f}"]
+        cells += ["yes" if found["bit_equal"] else "no", str(found["rounds"]), f"{found['intake_s']:.2f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
-        defaults.append(found["ratios"]["default"])
+        served[name] = middle
+    worst = max(served, key=lambda name: served[name])
     print(
-        f"\nAt the default size: median {median(defaults):.3f} (target {TARGET_MEDIAN}), "
-        f"worst {max(defaults):.3f} (target {TARGET_WORST})."
+        f"\nAs served: median {median(served.values()):.3f} (target {TARGET_MEDIAN}), "
+        f"worst {served[worst]:.3f} for {worst} (target {TARGET_WORST})."
     )
 
 
