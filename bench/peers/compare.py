@@ -11,9 +11,12 @@ Utilisation 1 is what the better of two ways to run bare ONNX Runtime gets done 
 a worker per thread); deadlines are multiples of what a model alone takes with all threads. Only Headway hears
 of deadlines, so it has a segment for each SLA; the others' one segment is judged by all of them.
 
-    python bench/peers/compare.py --out out/peers                          # about twelve minutes
+    python bench/peers/compare.py --out out/peers --minutes 11             # twelve minutes at most
     python bench/peers/compare.py --out out/peers --rounds 6 --segment 8   # about an hour
     python bench/peers/compare.py --out out/peers --report                 # tables again, from what was kept
+
+`--minutes` bounds it: no load is begun that would not be over by then. What was measured is kept in
+progress.jsonl as it comes, and the same command goes on with it; `--anew` forgets it.
 
 With `--into docs/serving-results.md` the tables go between that page's marks, and the plot beside it.
 """
@@ -44,6 +47,7 @@ from calibration import Calibration
 from load import Segment, play
 from noise import Probe, wait_until_quiet
 from plot import plot
+from progress import Progress, told
 from roster import DEFAULT, systems
 from systems import System
 from tables import print_tables
@@ -137,16 +141,20 @@ class Bench:
 
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Start all systems, play all segments, end the systems; returns everything that was found."""
+    began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         models = Models.write(Path(folder), options.seed)
         probe = Probe(models.contents["middle"], models.inputs["middle"])
-        roots = [os.getpid()]
-        await asyncio.to_thread(wait_until_quiet, roots, options.most_foreign, _PATIENCE_S)
-        calibration = Calibration.measure(models, probe)
         chosen = systems()
+        kept = Progress(options.out / "progress.jsonl", wanted(options), anew=options.anew)
+        calibration = kept.calibration
+        if calibration is None:
+            roots = [os.getpid()]
+            await asyncio.to_thread(wait_until_quiet, roots, options.most_foreign, _PATIENCE_S)
+            calibration = Calibration.measure(models, probe)
+            kept.begin(calibration)
         bench = Bench(models, probe, calibration, {}, {}, options.most_foreign)
         failures: dict[str, str] = {}
-        segments: list[Segment] = []
         try:
             for name in options.systems:
                 system = chosen[name]
@@ -160,10 +168,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
                 else:
                     alone = ", ".join(f"{1e3 * s:.1f}" for s in bench.alone_s[name].values())
                     print(f"{name}: up; alone {alone} ms", file=sys.stderr, flush=True)
-            for job in jobs(bench.systems, options):
-                segment = await bench.segment(*job, options.segment, options.seed)
-                segments.append(segment)
-                print(told(segment), file=sys.stderr, flush=True)
+            await play_cells(bench, options, kept, began_s)
         finally:
             for system in bench.systems.values():
                 system.end()
@@ -173,37 +178,46 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
         "labels": {name: system.label for name, system in bench.systems.items()},
         "alone_s": bench.alone_s,
         "failures": failures,
-        "segments": [segment.as_mapping() for segment in segments],
+        "segments": kept.segments,
     }
 
 
-def jobs(
-    running: Mapping[str, System], options: argparse.Namespace
-) -> list[tuple[str, float, int, float | None]]:
-    """Names, utilisations, rounds and SLAs of all segments, in their order."""
-    found: list[tuple[str, float, int, float | None]] = []
+async def play_cells(bench: Bench, options: argparse.Namespace, kept: Progress, began_s: float) -> None:
+    """All segments that are not there yet, cell by cell, as long as the next one will be over in time."""
+    longest_s = 0.0
     for round_number in range(options.rounds):
         for utilisation in options.utilisations:
-            cell = [
-                (name, utilisation, round_number, sla)
-                for name, system in running.items()
-                for sla in (options.slas if system.told_sla else [None])
-            ]
-            order = stream(options.seed, "order", round_number, f"{utilisation}").permutation(len(cell))
-            found += [cell[i] for i in order]
-    return found
+            if (round_number, utilisation) in kept.cells:
+                continue
+            now_s = time.monotonic()
+            if now_s + longest_s - began_s > 60.0 * options.minutes:
+                print("the time is over: the other loads are left out", file=sys.stderr, flush=True)
+                return
+            played = []
+            for job in jobs(bench.systems, options, round_number, utilisation):
+                played.append(await bench.segment(*job, options.segment, options.seed))
+                print(told(played[-1]), file=sys.stderr, flush=True)
+            kept.add(played)
+            longest_s = max(longest_s, time.monotonic() - now_s)
 
 
-def told(segment: Segment) -> str:
-    """A line about a segment."""
-    outcomes = [record.outcome for record in segment.records]
-    counts = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in ("done", "refused", "failed"))
-    sla = "" if segment.sla is None else f" SLA {segment.sla:g}"
-    return (
-        f"round {segment.round} U {segment.utilisation:g}{sla} {segment.system}: {counts}; foreign"
-        f" {segment.foreign:.3f}, ours {segment.ours:.2f}, probe {1e3 * segment.probe_s:.1f} ms"
-        f" {segment.error}"
-    )
+def jobs(
+    running: Mapping[str, System], options: argparse.Namespace, round_number: int, utilisation: float
+) -> list[tuple[str, float, int, float | None]]:
+    """Names, utilisation, round and SLAs of a cell's segments, in their order."""
+    cell = [
+        (name, utilisation, round_number, sla)
+        for name, system in running.items()
+        for sla in (options.slas if system.told_sla else [None])
+    ]
+    order = stream(options.seed, "order", round_number, f"{utilisation}").permutation(len(cell))
+    return [cell[i] for i in order]
+
+
+def wanted(options: argparse.Namespace) -> dict[str, Any]:
+    """What makes two runs parts of one comparison."""
+    names = ("systems", "utilisations", "slas", "rounds", "segment", "seed", "most_foreign")
+    return {name: getattr(options, name) for name in names}
 
 
 def about(options: argparse.Namespace) -> dict[str, Any]:
@@ -252,6 +266,8 @@ def main() -> None:
     parser.add_argument(
         "--most-foreign", type=float, default=0.05, help="part of all processors that others may take"
     )
+    parser.add_argument("--minutes", type=float, default=60.0, help="no load is begun that ends later")
+    parser.add_argument("--anew", action="store_true", help="do not go on with what --out holds")
     parser.add_argument("--into", type=Path, help="a page whose tables are to be replaced")
     parser.add_argument("--report", action="store_true", help="only print results.json of --out")
     options = parser.parse_args()

@@ -181,7 +181,72 @@ def _print_targets(found: Found, utilisations: Sequence[float]) -> None:
             )
         refused = [r for r in _records(segments) if r["outcome"] == "refused"]
         if refused:
-            waits = [r["latency_s"] / limits[r["tenant"]] for r in refused]
-            words += f"; {len(refused)} refused, at the median after {median(waits):.2f} of their time"
-            words += f", {sum(w <= 1.0 for w in waits) / len(waits):.0%} before it was over"
+            words += f"; {_refusals(refused, limits)}"
         print(words)
+    _print_tenants(found, utilisations)
+    _print_ahead(found, utilisations)
+
+
+def _refusals(refused: Sequence[Mapping[str, Any]], limits: Mapping[str, float]) -> str:
+    """How early they came: a refusal is of use to a client while there is time to ask elsewhere."""
+    waits_ms = [1e3 * one["latency_s"] for one in refused]
+    parts = [one["latency_s"] / limits[one["tenant"]] for one in refused]
+    return (
+        f"{len(refused)} refused, at the median {median(waits_ms):.1f} ms after they were due, which is"
+        f" {median(parts):.2f} of their time; {sum(part <= 1.0 for part in parts) / len(parts):.0%} before it"
+        " was over"
+    )
+
+
+def _print_tenants(found: Found, utilisations: Sequence[float]) -> None:
+    """Each tenant beside the ideal and the best of the others."""
+    limits = sla_s(found, TARGET_SLA)
+    heads = ["utilisation", "tenant", "ideal, %", "headway, %", "below the ideal", "best other, %"]
+    print("\n| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
+    for utilisation in utilisations:
+        segments = segments_of(found, "headway", utilisation, TARGET_SLA)
+        if not segments:
+            continue
+        best, _ = ideal_shares(found, segments, TARGET_SLA)
+        ours = shares(segments, limits)
+        others = _others(found, utilisation, TARGET_SLA)
+        for name in TENANTS:
+            other = max(others, key=lambda system: others[system][0][name], default="")
+            told = f"{100 * others[other][0][name]:.0f} ({other})" if other else "-"
+            row = [f"{utilisation:g}", name, f"{100 * best[name]:.0f}", f"{100 * ours[name]:.0f}"]
+            print("| " + " | ".join([*row, f"{100 * (best[name] - ours[name]):+.1f}", told]) + " |")
+
+
+def _others(found: Found, utilisation: float, sla: float) -> dict[str, tuple[dict[str, float], float]]:
+    """Shares in time by tenant, and goodput, of all systems but Headway."""
+    limits = sla_s(found, sla)
+    cells = {
+        system: segments_of(found, system, utilisation, sla)
+        for system in found["labels"]
+        if not system.startswith("headway")
+    }
+    return {system: (shares(cell, limits), goodput(cell, limits)) for system, cell in cells.items() if cell}
+
+
+def _print_ahead(found: Found, utilisations: Sequence[float]) -> None:
+    """Where others have more in time than Headway."""
+    lines = []
+    for utilisation in utilisations:
+        for sla in found["about"]["slas"]:
+            segments = segments_of(found, "headway", utilisation, sla)
+            if not segments:
+                continue
+            limits = sla_s(found, sla)
+            ours, good = shares(segments, limits), goodput(segments, limits)
+            for system, (theirs, their_good) in _others(found, utilisation, sla).items():
+                ahead = [
+                    f"{name} {100 * theirs[name]:.0f} % against {100 * ours[name]:.0f} %"
+                    for name in TENANTS
+                    if theirs[name] > ours[name]
+                ]
+                if their_good > good:
+                    ahead.append(f"goodput {their_good:.2f} against {good:.2f}")
+                if ahead:
+                    lines.append(f"- utilisation {utilisation:g}, SLA {sla:g}, {system}: {', '.join(ahead)}")
+    print("\n### Where others are ahead\n")
+    print("\n".join(lines) if lines else "Nowhere in these cells.")

@@ -84,3 +84,23 @@ def test_more_load_is_the_same_pattern_in_less_time() -> None:
     alone = tenants.trace({"small": 20.0}, 8.0, 1, sla_s)
     assert [one.arrival_s for one in alone] == [one.arrival_s for one in slow if one.tenant == "small"]
     assert slow != tenants.trace({"small": 20.0, "middle": 4.0, "large": 1.0}, 8.0, 2, sla_s)
+
+
+def test_a_comparison_that_was_interrupted_goes_on_with_whole_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(PEERS))
+    progress = module("progress")
+    file = tmp_path / "progress.jsonl"
+    begun = progress.Progress(file, {"seed": 1}, anew=False)
+    assert begun.calibration is None
+    begun.begin(progress.Calibration({"small": 1e-3}, 0.9, 2e-3))
+    segment = progress.Segment("a", 0.3, 0, None, 1.0, (), 0.0, 0.5, 1e-3, 0.0, 0.0, "")
+    begun.add([segment, segment])
+    file.write_text(file.read_text() + '[{"round": 0, "utilisation": 0.6')
+    for _ in range(2):
+        again = progress.Progress(file, {"seed": 1}, anew=False)
+        assert (again.calibration.capacity, again.cells, len(again.segments)) == (0.9, {(0, 0.3)}, 2)
+    for wanted, anew in (({"seed": 2}, False), ({"seed": 1}, True)):
+        other = progress.Progress(file, wanted, anew=anew)
+        assert (other.calibration, other.segments) == (None, [])
