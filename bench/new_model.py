@@ -9,7 +9,7 @@ two processors is charged to the server. Earlier profiles are not used: every in
     python bench/new_model.py --minutes 3
     python bench/new_model.py --minutes 3 --policy edf:planned
 
-Models of the zoo are written as files first, which takes a while and is not counted. Rows are printed as models
+Models of the zoo are written as files first, which takes a while and is not counted. Rows are printed as they
 go. Needs a machine at rest: profiles are measured while it runs.
 """
 
