@@ -20,6 +20,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 ALIGNMENT_BYTES = 64
+SIZES = ((4000, "4 KB"), (64_000, "64 KB"), (200_000, "200 KB"), (400_000, "400 KB"), (4_000_000, "4 MB"))
 
 
 def cpu_us(call: Callable[[], object], calls: int) -> float:
@@ -46,7 +47,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} processors, ONNX Runtime {onnxruntime.__version__}\n")
     print("| result | copy, us | new memory bound, us |\n| --- | --- | --- |")
-    for size, name in ((4000, "4 KB"), (400_000, "400 KB"), (4_000_000, "4 MB")):
+    for size, name in SIZES:
         result = np.ones(size // 4, np.float32)
         binding = session_of(size // 4).io_binding()
 
