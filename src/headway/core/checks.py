@@ -7,7 +7,7 @@ import reprlib
 import traceback
 from collections.abc import Iterable
 from itertools import islice
-from types import NoneType
+from types import GeneratorType, NoneType
 from typing import TYPE_CHECKING, Final
 
 from headway.core.block import Mode, Option
@@ -81,7 +81,7 @@ def answer_of(engine: Engine) -> list[Decision]:
     """
     most = DECISIONS_PER_REQUEST * (len(engine.ready) + len(engine.running)) + DECISIONS_PER_REQUEST
     decisions = engine.policy.decide(engine.view)
-    if not isinstance(decisions, Iterable):
+    if type(decisions) is not GeneratorType and not isinstance(decisions, Iterable):
         raise BadDecision(f"decide returned {decisions!r}; accepted: an iterable of decisions")
     answer = list(islice(decisions, most + 1))
     if len(answer) > most:
@@ -94,8 +94,12 @@ def answer_of(engine: Engine) -> list[Decision]:
 
 def check_key(key: object) -> tuple[float, ...]:
     """A policy's key for a request. Raises BadDecision unless it is a tuple of numbers that sort."""
-    if isinstance(key, tuple) and all(isinstance(part, (int, float)) and part == part for part in key):
-        return key
+    if isinstance(key, tuple):
+        for part in key:
+            if not isinstance(part, (int, float)) or part != part:
+                break
+        else:
+            return key
     raise BadDecision(f"key returned {key!r}; accepted: a tuple of numbers, none of them NaN")
 
 
@@ -220,18 +224,16 @@ def check_dispatch(engine: Engine, decision: Dispatch) -> Option:
     if request.state is not State.READY:
         raise BadDecision(f"dispatches request {request.id}, which is {request.state}, not ready")
     blocks = decision.blocks
-    if (
-        blocks.step != 1
-        or blocks.start != request.next_block
-        or not blocks.start < blocks.stop <= request.blocks
-    ):
+    start = blocks.start
+    if blocks.step != 1 or start != request.next_block or not start < blocks.stop <= request.blocks:
         raise BadDecision(
             f"dispatches blocks {blocks} of request {request.id}, which stands at block {request.next_block}"
             f" of {request.blocks}"
         )
-    if not decision.cores or len({core.index for core in decision.cores}) != len(decision.cores):
+    cores = decision.cores
+    if len(cores) != 1 and (not cores or len({core.index for core in cores}) != len(cores)):
         raise BadDecision(f"dispatches request {request.id} on no core, or on one core twice")
-    for core in decision.cores:
+    for core in cores:
         if core not in engine.idle:
             if core not in engine.device.cores:
                 raise BadDecision(
@@ -303,4 +305,8 @@ def _say_type(decision: Dispatch) -> None:
 
 
 def _tuple_of(value: object, kind: type) -> bool:
-    return isinstance(value, tuple) and all(isinstance(item, kind) for item in value)
+    if not isinstance(value, tuple):
+        return False
+    if len(value) == 1:  # as nearly all are
+        return isinstance(value[0], kind)
+    return not value or all(isinstance(item, kind) for item in value)

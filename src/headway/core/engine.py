@@ -6,7 +6,7 @@ carries out its commands; the policy sees its state through a View and answers w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 
 from headway.core.beginning import begin
@@ -24,7 +24,7 @@ from headway.core.checks import (
 from headway.core.counsel import Counsel
 from headway.core.decision_time import DecisionCharge, DecisionTimes
 from headway.core.device import Device
-from headway.core.expectation import expect_anew, expect_next, left_behind
+from headway.core.expectation import expect_anew, expect_next, go_past, left_behind, passed_points
 from headway.core.fallback import earliest_deadline
 from headway.core.journal import Journal
 from headway.core.messages import (
@@ -66,6 +66,7 @@ _END_STATE = {
 }
 
 _WHOLE = 1.0 - 1e-9  # shares are sums of floats
+_NONE: Set[int] = frozenset()
 
 
 class Engine:
@@ -122,14 +123,15 @@ class Engine:
 
     # --- events ------------------------------------------------------------------------------------
 
-    def handle(self, events: Iterable[Event], now: float) -> list[Command]:
+    def handle(self, events: Sequence[Event], now: float) -> list[Command]:
         """Apply the events of one instant, let the policy decide if anything it could act on changed."""
         self.now = now
         self._commands = []
         consult = False
-        for event in events:
+        passed = passed_points(events) if len(events) > 1 else _NONE
+        for position, event in enumerate(events):
             if isinstance(event, SafePoint):
-                consult |= self._on_safe_point(event)
+                consult |= self._on_safe_point(event, passed=position in passed)
             elif isinstance(event, Finish):
                 self._on_finish(event)
                 consult = True
@@ -173,8 +175,9 @@ class Engine:
             if request is not None and not request.started:
                 self._give_up(request, Outcome.DROPPED, "expired before it started")
 
-    def _on_safe_point(self, event: SafePoint) -> bool:
-        """Account for what was done; True if the policy is to be asked."""
+    def _on_safe_point(self, event: SafePoint, *, passed: bool) -> bool:
+        """Account for what was done; True if the policy is to be asked. A point that is `passed` has another
+        one of the run behind it, before which nobody looks: then what is believed needs no revision."""
         run = self.running[event.run_id]
         self.journal.progressed(run, event, self.now)
         if event.stopped:
@@ -185,8 +188,11 @@ class Engine:
         for request in run.requests:
             request.next_block = event.end_block
         run.resumed = 0.0
-        at_s = self.now if event.end_s is None else event.end_s
         run.segment += 1
+        if passed:
+            go_past(run, self.device.dram_bandwidth_bytes_s)
+            return self.policy.at_block_ends
+        at_s = self.now if event.end_s is None else event.end_s
         self.running.went_on()
         expect_next(run, self.device.dram_bandwidth_bytes_s, self.running.rate(run), at_s)
         return self.policy.at_block_ends

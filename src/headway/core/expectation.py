@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headway.core.block import Option, Segment
 from headway.core.device import Core
-from headway.core.messages import SafePoint
+from headway.core.messages import Event, SafePoint
 from headway.core.request import Partial, Request
 from headway.core.run import Run
 
@@ -74,6 +74,33 @@ def expect_first(
     run.later_busy_s = left.busy_s - busy_s if len(segments) > 1 else 0.0
     fixed_s = first.fixed_s + run.decision_s
     _expect(run, fixed_s, busy_s, first.steps * (1.0 - run.resumed), rate, now)
+
+
+def passed_points(events: Sequence[Event]) -> set[int]:
+    """The positions of safe points behind which their runs reach another one in the same call, with nothing
+    but safe points of runs that go on in between.
+
+    Live, several wait for the next event that can make a policy act; nobody asks what was believed between.
+    """
+    passed: set[int] = set()
+    seen: set[int] = set()
+    for position in range(len(events) - 1, -1, -1):
+        event = events[position]
+        if not isinstance(event, SafePoint) or event.stopped:
+            seen.clear()
+        elif event.run_id in seen:
+            passed.add(position)
+        else:
+            seen.add(event.run_id)
+    return passed
+
+
+def go_past(run: Run, bandwidth_bytes_s: float) -> None:
+    """Take a segment that is over already from what is believed to be left: the one at `run.segment`."""
+    segment = run.segments[run.segment]
+    compute_s, transfer_s = segment.compute_s, segment.dram_bytes / bandwidth_bytes_s
+    run.later_fixed_s -= segment.fixed_s
+    run.later_busy_s -= compute_s if compute_s > transfer_s else transfer_s
 
 
 def expect_next(run: Run, bandwidth_bytes_s: float, rate: float, now: float) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Final
 
 from headway.core.messages import SafePoint
 from headway.core.protocols import LogRow, Observer, Sink
 from headway.core.request import Request
 from headway.core.run import Outcome, Run
+
+_row: Final = tuple.__new__
+"""Makes a row of all its fields, in order, in less than half of the time that LogRow's own function takes."""
 
 
 class _Heard:
@@ -35,33 +39,11 @@ class Journal:
 
     def arrived(self, request: Request, now: float) -> None:
         """A request arrives."""
-        self.sink.add(
-            LogRow(
-                now,
-                "arrive",
-                request.id,
-                request.tenant,
-                request.model,
-                deadline_s=request.deadline_s,
-                isolated_s=request.isolated_s,
-            )
-        )
+        self._of_request("arrive", request, now, None, None)
 
     def replied(self, request: Request, outcome: Outcome, reason: str, now: float) -> None:
         """A request is over."""
-        self.sink.add(
-            LogRow(
-                now,
-                "reply",
-                request.id,
-                request.tenant,
-                request.model,
-                deadline_s=request.deadline_s,
-                isolated_s=request.isolated_s,
-                outcome=outcome.value,
-                reason=reason or None,
-            )
-        )
+        self._of_request("reply", request, now, outcome.value, reason or None)
 
     def unsent(self, request: Request, outcome: Outcome, reason: str, now: float) -> None:
         """A request that no engine ever sees, skipped by its source or refused at the door."""
@@ -88,37 +70,74 @@ class Journal:
         self._of_run("finish", run, now, None, None)
 
     def progressed(self, run: Run, point: SafePoint, now: float) -> None:
-        """What a run did since its last safe point. Positional, since there is one for every layer."""
-        request = run.request
+        """What a run did since its last safe point."""
+        request = run.requests[0]
         self.sink.add(
-            LogRow(
-                now if point.end_s is None else point.end_s,
-                "progress",
-                request.id,
-                request.tenant,
-                request.model,
-                run.id,
-                point.first_block,
-                point.end_block,
-                run.mode,
-                run.core_names,
-                point.start_s,
-                None,
-                None,
-                None,
-                point.share,
-                point.dram_bytes,
-                point.link_bytes,
-                point.energy_pj,
-                point.macs,
-                None,
-                "lost" if point.lost else None,
+            _row(
+                LogRow,
+                (
+                    now if point.end_s is None else point.end_s,
+                    "progress",
+                    request.id,
+                    request.tenant,
+                    request.model,
+                    run.id,
+                    point.first_block,
+                    point.end_block,
+                    run.mode,
+                    run.core_names,
+                    point.start_s,
+                    None,
+                    None,
+                    None,
+                    point.share,
+                    point.dram_bytes,
+                    point.link_bytes,
+                    point.energy_pj,
+                    point.macs,
+                    None,
+                    "lost" if point.lost else None,
+                    None,
+                ),
             )
         )
 
     def ended(self, now: float) -> None:
         """The end of it all."""
         self.sink.add(LogRow(now, "end"))
+
+    def _of_request(
+        self, event: str, request: Request, now: float, outcome: str | None, reason: str | None
+    ) -> None:
+        self.sink.add(
+            _row(
+                LogRow,
+                (
+                    now,
+                    event,
+                    request.id,
+                    request.tenant,
+                    request.model,
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    request.deadline_s,
+                    request.isolated_s,
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    outcome,
+                    reason,
+                    None,
+                ),
+            )
+        )
 
     def _of_run(
         self,
@@ -134,22 +153,31 @@ class Journal:
         blocks = run.blocks
         for request in run.requests:
             self.sink.add(
-                LogRow(
-                    now,
-                    event,
-                    request.id,
-                    request.tenant,
-                    request.model,
-                    run.id,
-                    blocks.start,
-                    blocks.stop,
-                    run.mode,
-                    cores or run.core_names,
-                    None,
-                    request.deadline_s,
-                    None,
-                    expected_end_s,
-                    reason=reason,
-                    bandwidth_cap_bytes_s=cap_bytes_s if cap_bytes_s < inf else None,
+                _row(
+                    LogRow,
+                    (
+                        now,
+                        event,
+                        request.id,
+                        request.tenant,
+                        request.model,
+                        run.id,
+                        blocks.start,
+                        blocks.stop,
+                        run.mode,
+                        cores or run.core_names,
+                        None,
+                        request.deadline_s,
+                        None,
+                        expected_end_s,
+                        None,
+                        None,
+                        None,
+                        None,
+                        None,
+                        None,
+                        reason,
+                        cap_bytes_s if cap_bytes_s < inf else None,
+                    ),
                 )
             )

@@ -135,8 +135,11 @@ class PairOverlap:
 
     def rates_of(self, segments: Sequence[Segment], requests: Sequence[Request]) -> list[float]:
         """The share of full speed of each run, given the segment that it is in, and its request."""
-        stretches = [1.0] * len(segments)
-        for second in range(1, len(segments)):
+        count = len(segments)
+        if count == 1:
+            return [1.0] if self._solo is None else [1.0 / self._solo(segments[0])]
+        stretches = [1.0] * count
+        for second in range(1, count):
             for first in range(second):
                 w = self._loss(segments[first], segments[second])
                 if self._chance is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import thread_time
 from typing import Final
@@ -18,22 +18,20 @@ _EVERY_S: Final = 0.2
 class LogWriter:
     """A Sink that keeps rows for a moment; a thread of its own hands them on, in order.
 
-    `cpu_s` is the processor time which that took. Close it before the other sink is read: that hands on
-    what is left, and raises what the other sink raised, after which nothing was handed on any more.
+    `add` appends a row. `cpu_s` is the processor time which that took. Close it before the other sink is
+    read: that hands on what is left, and raises what the other sink raised, after which nothing was handed on
+    any more.
     """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._rows: deque[LogRow] = deque()
+        self.add: Callable[[LogRow], None] = self._rows.append
         self._closing = threading.Event()
         self._error: Exception | None = None
         self.cpu_s = 0.0
         self._thread = threading.Thread(target=self._work, name="headway log", daemon=True)
         self._thread.start()
-
-    def add(self, row: LogRow) -> None:
-        """Append a row."""
-        self._rows.append(row)
 
     def close(self) -> None:
         """Hand on what is left, and end the thread."""

@@ -215,13 +215,15 @@ class LaneEstimator(AnalyticEstimator):
         one, other = first.pressure, second.pressure
         if one is None or other is None:
             return 0.0
-        w = self._models.loss(one.model, one.lanes, one.block, other.model, other.lanes, other.block)
-        shorter, longer = sorted((first.compute_s, second.compute_s))
+        models = self._models
+        here, there = models.known(one.model, one.lanes), models.known(other.model, other.lanes)
+        w = models.losses(here, there)[0][one.block][other.block]
+        shorter, longer = first.compute_s, second.compute_s
+        if longer < shorter:
+            shorter, longer = longer, shorter
         if shorter <= 0.0:
             return w
-        one_class = self._models.known(one.model, one.lanes).classes[one.block]
-        other_class = self._models.known(other.model, other.lanes).classes[other.block]
-        b = self._bias(one_class, one.model, other_class, other.model)
+        b = self._bias(here.classes[one.block], one.model, there.classes[other.block], other.model)
         if b == 1.0:
             return w
         return min(max((b * (longer + w * shorter) - longer) / shorter, 0.0), self._most_loss)
