@@ -1,7 +1,7 @@
-"""One more unit, byte or bit: how often the loop-order search finds a worse mapping on the better core.
+"""One more unit, byte or bit: whether the fastest mapping is ever slower on the better core.
 
-Draws small cores of odd sizes with memories of a few hundred bytes, where the search has most to lose, adds
-one to one of their numbers, and compares the least cycles and the least DRAM words of all mappings found.
+Draws small cores of odd sizes with memories of a few hundred bytes, where a search that is not exact has most
+to lose, adds one to one of their numbers, and compares the cycles, and the DRAM words where cycles are equal.
 
     python bench/increments.py --pairs 91 --seed 5
 """
@@ -15,7 +15,7 @@ from headway.config.hardware import load_hardware
 from headway.core.errors import HeadwayError
 from headway.core.hierarchy import Hierarchy, main_memory
 from headway.cost.nest import Nest
-from headway.cost.search import mapping_front
+from headway.cost.search import map_layer
 
 LAYERS = (
     Nest.of({"K": 37, "C": 11, "OY": 14, "OX": 14, "FY": 3, "FX": 3}),
@@ -42,10 +42,10 @@ def core(units: dict[str, int], sizes_bytes: list[int], width_bits: int) -> Hier
     return inside.under(main_memory(64, 7.5, 7.5, len(inside.axes)))
 
 
-def least(nest: Nest, hierarchy: Hierarchy) -> tuple[float, float]:
-    """The least cycles, and the least words, of any mapping found."""
-    front = mapping_front(nest, hierarchy)
-    return front[0].latency_cycles, sum(front[-1].words_of("dram").values())
+def fastest(nest: Nest, hierarchy: Hierarchy) -> tuple[float, float]:
+    """Cycles and DRAM words of the fastest mapping."""
+    mapped = map_layer(nest, hierarchy)
+    return mapped.latency_cycles, sum(mapped.words_of("dram").values())
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
         sizes = [draw.choice([64, 200, 1000]), draw.choice([64, 300, 1000]), draw.choice([1000, 5000, 60000])]
         width, nest = draw.choice([16, 24, 64]), draw.choice(LAYERS)
         try:
-            before = least(nest, core(units, sizes, width))
+            before = fastest(nest, core(units, sizes, width))
         except HeadwayError:  # nothing fits
             continue
         what = draw.choice([*units, "bytes", "width"])
@@ -76,16 +76,17 @@ def main() -> None:
             width += 1
         else:
             units[what] += 1
-        after = least(nest, core(units, sizes, width))
+        after = fastest(nest, core(units, sizes, width))
         tried += 1
-        if any(b > a * (1 + 1e-9) for a, b in zip(before, after, strict=True)):
+        slower = after[0] > before[0] * (1 + 1e-9)
+        if slower or (after[0] >= before[0] * (1 - 1e-9) and after[1] > before[1] * (1 + 1e-9)):
             worse += 1
             changes = ", ".join(
                 f"{name} {b / a - 1:+.2%}"
                 for name, a, b in zip(("cycles", "words"), before, after, strict=True)
             )
             print(f"{what} + 1 -> {units}, {sizes} B, {width} bit, layer {nest.sizes}: {changes}")
-    print(f"{worse} of {tried} pairs get worse in one of the two (seed {arguments.seed}).")
+    print(f"{worse} of {tried} pairs get slower, or move more in the same time (seed {arguments.seed}).")
 
 
 if __name__ == "__main__":

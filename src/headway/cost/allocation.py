@@ -171,8 +171,9 @@ def bounds(operands: Sequence[OperandSets], chains: Chains, hierarchy: Hierarchy
             else:
                 room = hierarchy.memories[operand.levels[border - 1]].bits
                 fits = operand.held[border - 1].elements * narrow <= room
-                # Sets grow along an order, and so does what is held: what fits comes first.
-                most = np.minimum(most, np.maximum(0, fits[chains.sets].sum(axis=1) - 1))
+                if not fits.all():
+                    # Sets grow along an order, and so does what is held: what fits comes first.
+                    most = np.minimum(most, np.maximum(0, fits[chains.sets].sum(axis=1) - 1))
             below = (
                 chains.kept[operand.name][rows, most]
                 if border or operand.name != "O"

@@ -7,7 +7,6 @@ can do as well, in no more time: more of anything is never slower (docs/costs.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import comb, prod
@@ -18,15 +17,15 @@ from headway.core.hierarchy import Hierarchy
 from headway.cost.allocation import Bounds, Chains, bounds, choices, combined, shared_memories
 from headway.cost.arrays import Floats, Longs
 from headway.cost.candidates import least_top_cycles, one_order, rows_of_parts
-from headway.cost.mapping import evaluate
+from headway.cost.mapping import end_cycles, evaluate
 from headway.cost.nest import AT, Batch, Nest
-from headway.cost.orders import all_orders, loop_factors
+from headway.cost.orders import arrangements, loop_factors
 from headway.cost.subarray import least_cycles, parts
 from headway.cost.subsets import OperandSets, extents_of_sets, irrelevant_loops, operand_sets
 from headway.cost.symmetry import is_symmetric
 
 _PIECES = 7  # loops that a nest is split into, if it has no more dimensions; up to 5040 orders
-_FIRST, _NEXT = 32, 256  # orders looked at together
+_FIRST, _MOST = 8, 256  # orders looked at together: the more the longer it takes
 _MOST_COMBINATIONS = 400_000  # of orders and choices at once, to bound memory
 _SAME = 1e-11  # relative: sums of other orders differ in their last bits
 
@@ -47,12 +46,14 @@ ANY = Goal()
 """Nothing beside the nest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Found:
-    """A mapping, and what it costs by the tables: cycles, bits at the topmost memory, pJ."""
+    """A mapping and its cost: cycles, those of them at its ends, bits at the topmost memory, pJ."""
 
     batch: Batch
     cycles: float
+    ends: float
+    once_bits: float  # the least that any mapping moves
     top_bits: float
     pj: float
 
@@ -64,16 +65,16 @@ def fastest(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: G
     """
     every = parts(nest.sizes, hierarchy)
     sizes = np.tile(np.array(nest.sizes, dtype=np.int64), (len(every), 1))
-    once = least_top_cycles(nest, hierarchy)
-    compute = least_cycles(sizes, hierarchy, every).astype(np.float64)
-    least = np.maximum(np.maximum(compute, once), goal.least_cycles)
-    search = _Search(nest, hierarchy, operands, goal, once * hierarchy.memories[-1].ports[0].bits)
+    once_bits = least_top_cycles(nest, hierarchy) * hierarchy.memories[-1].ports[0].bits
+    search = _Search(nest, hierarchy, operands, goal, once_bits)
     search.look_at(rows_of_parts(nest, hierarchy, True, operands, every[:1], one_order))
+    compute = least_cycles(sizes, hierarchy, every).astype(np.float64)
+    least = search.bound(compute, 0.0)
     rest = np.flatnonzero(least <= search.cycles * (1 + _SAME))
     rest = rest[rest > 0]
     if len(rest) and not search.nothing_left(float(least[rest].min())):
         rows = rows_of_parts(nest, hierarchy, True, operands, every[rest], one_order)
-        bound = least[rest] + _ends(rows, hierarchy)
+        bound = search.bound(compute[rest], _ends(rows, hierarchy))
         for index in np.argsort(bound, kind="stable").tolist():
             if search.nothing_left(float(bound[index])):
                 break
@@ -93,11 +94,8 @@ class _Part:
     ends: float
     limit: Bounds
     least: Floats
-
-    @property
-    def ascending(self) -> Longs:
-        """Orders by their bounds."""
-        return np.lexsort((self.limit.pj, _rounded(self.limit.top_bits), _rounded(self.least)))
+    ascending: Longs  # orders by these bounds
+    at_once: int  # orders to look at together
 
 
 @dataclass
@@ -116,6 +114,11 @@ class _Search:
     def cycles(self) -> float:
         return self.best.cycles if self.best else np.inf
 
+    def bound(self, compute: Floats, ends: Floats | float) -> Floats:
+        """The least cycles with so many of the array: all data pass the topmost port once."""
+        once = self.once_bits / self.hierarchy.memories[-1].ports[0].bits
+        return self._latency(np.maximum(compute, once), np.full(len(compute), self.once_bits), ends)
+
     def nothing_left(self, cycles: float) -> bool:
         """Whether mappings that take so many cycles or more are no better, not even in traffic."""
         if self.best is None:
@@ -127,41 +130,45 @@ class _Search:
     def look_at(self, row: Batch) -> None:
         """All mappings on one part of the array; `row` has one order of the loops left in time."""
         part = self._part(row)
-        for some in self._chunks(part):
-            if self.nothing_left(float(part.least[some[0]])):
-                break
-            self._try(part, some[self._useful(part, some, for_energy=False)])
+        self._try_all(part, part.ascending, for_energy=False)
 
     def with_less_energy(self) -> Found | None:
         """The best, or one on the same part of the array with less energy and no more of anything else."""
         if (part := self.best_part) is not None:
-            for some in self._chunks(part):
-                self._try(part, some[self._useful(part, some, for_energy=True)])
+            self._try_all(part, part.ascending, for_energy=True)
         return self.best
+
+    def _try_all(self, part: _Part, order: Longs, for_energy: bool) -> None:
+        """Orders of the loops one after the other, so many at once as memory is meant for."""
+        size = min(_FIRST, part.at_once)
+        order = order[self._useful(part, order, for_energy)]
+        while len(order):
+            self._try(part, order[:size])
+            order, size = order[size:], min(4 * size, _MOST, part.at_once)
+            if self.nothing_left(float(part.least[order].min(initial=np.inf))) and not for_energy:
+                break
+            order = order[self._useful(part, order, for_energy)]
 
     def _part(self, row: Batch) -> _Part:
         loops = _loops_of(row)
         alike = is_symmetric(self.nest, self.hierarchy) and _square(row)
-        chains = _chains(loops, alike, self.operands)
+        lengths = sorted({size for _, size in loops})
+        pattern = tuple((dim, lengths.index(size)) for dim, size in loops)
+        chains = _chains(pattern, alike, self.operands)
         extent = extents_of_sets(loops)
         tables = [operand_sets(row, self.hierarchy, name, extent) for name in self.operands]
-        ends, compute = float(_ends(row, self.hierarchy)[0]), float(prod(size for _, size in loops))
+        compute = float(prod(size for _, size in loops))
+        ends = sum(end_cycles({table.name: table.pass_bits for table in tables}, row, self.hierarchy))
         limit = bounds(tables, chains, self.hierarchy)
         least = self._latency(np.maximum(limit.port_cycles, compute), limit.top_bits, ends)
-        return _Part(row, loops, chains, tables, compute, ends, limit, least)
-
-    def _chunks(self, part: _Part) -> Iterator[Longs]:
-        """Orders by their bounds, so many at once as memory is meant for."""
+        ascending = np.lexsort((limit.pj, _rounded(limit.top_bits), _rounded(least)))
         shared = shared_memories(self.hierarchy, self.operands)
         combinations = 1
-        for table in part.tables:
+        for table in tables:
             levels = sum(position in shared for position in table.levels[:-1])
-            combinations *= comb(len(part.loops) + levels, levels)
-        most = max(1, _MOST_COMBINATIONS // combinations)
-        order, start, size = part.ascending, 0, min(_FIRST, most)
-        while start < len(order):
-            yield order[start : start + size]
-            start, size = start + size, min(_NEXT, most)
+            combinations *= comb(len(loops) + levels, levels)
+        at_once = max(1, _MOST_COMBINATIONS // combinations)
+        return _Part(row, loops, chains, tables, compute, ends, limit, least, ascending, at_once)
 
     def _useful(self, part: _Part, some: Longs, for_energy: bool) -> Longs:
         """Positions of orders that may be better than the best by their bounds."""
@@ -174,16 +181,14 @@ class _Search:
         faster, as_fast = least < self.cycles * (1 - _SAME), least <= self.cycles * (1 + _SAME)
         return np.flatnonzero(faster | (as_fast & less))
 
-    def _latency(self, busy: Floats, bits: Floats, ends: float) -> Floats:
-        cycles = np.maximum(busy, self.goal.least_cycles) + ends
+    def _latency(self, busy: Floats, bits: Floats, ends: Floats | float) -> Floats:
+        cycles: Floats = np.maximum(busy, self.goal.least_cycles) + ends
         if not self.goal.beside_bits:
             return cycles
         return np.maximum(cycles, (bits + self.goal.beside_bits) / self.hierarchy.memories[-1].ports[0].bits)
 
     def _try(self, part: _Part, rows: Longs) -> None:
         """All distributions of the loops of some orders over the memories."""
-        if not len(rows):
-            return
         chains = part.chains.some(rows)
         shared = shared_memories(self.hierarchy, self.operands)
         each = [choices(table, chains, self.hierarchy, shared) for table in part.tables]
@@ -209,7 +214,7 @@ class _Search:
         }
         dims, sizes = np.array([loops], dtype=np.int64).transpose(2, 0, 1)
         batch = replace(part.row, loops=dims, sizes=sizes.astype(np.float64), cuts=cuts)
-        self.best, self.best_part = Found(batch, *found), part
+        self.best, self.best_part = Found(batch, found[0], part.ends, self.once_bits, *found[1:]), part
 
     def _better(self, cycles: float, bits: float, pj: float) -> bool:
         best = self.best
@@ -236,16 +241,11 @@ def _square(row: Batch) -> bool:
 
 @lru_cache(maxsize=512)
 def _chains(loops: tuple[tuple[int, int], ...], symmetric: bool, operands: tuple[str, ...]) -> Chains:
-    """All orders of the loops. Equal loops follow each other in `loops`; of them the first comes first."""
-    temporal = [1] * 8
-    for dim, size in loops:
-        temporal[dim] *= size
-    dims, sizes = all_orders(tuple(temporal), max(_PIECES, len(loops)), symmetric)
-    if len(loops) != dims.shape[1]:
-        raise AssertionError("orders of other loops")
-    orders = np.zeros(dims.shape, dtype=np.int64)
-    for sort in dict.fromkeys(loops):
-        here = (dims == sort[0]) & (sizes == sort[1])
+    """All orders of loops (dim, size); sizes matter only where equal. Of equal loops the first is first."""
+    arranged = arrangements(loops, symmetric)
+    orders = np.zeros(arranged.shape, dtype=np.int64)
+    for index, sort in enumerate(dict.fromkeys(loops)):
+        here = arranged == index
         orders += np.where(here, loops.index(sort) + np.cumsum(here, axis=1) - 1, 0)
     sets = np.zeros((len(orders), len(loops) + 1), dtype=np.int64)
     sets[:, 1:] = np.cumsum(np.int64(1) << orders, axis=1)

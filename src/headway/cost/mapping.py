@@ -7,6 +7,7 @@ overlap of loads with computation (docs/costs.md).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -103,6 +104,32 @@ def evaluate(batch: Batch, hierarchy: Hierarchy, overlap: Overlap = "physical") 
     return Costs(total, stall, onload, offload, batch.macs, words, energy)
 
 
+def end_cycles(
+    pass_bits: Mapping[str, Sequence[float]], batch: Batch, hierarchy: Hierarchy
+) -> tuple[float, float]:
+    """On-load and off-load by hardware of a part of an array, which are the same in any order.
+
+    `pass_bits` are by operand and level those that one pass of the array takes or gives; the batch has a row.
+    """
+    first: dict[Flow, Floats] = {}
+    parts = [_Way(operand, hierarchy.levels[operand]) for operand in pass_bits]
+    for part in parts:
+        for level, position in enumerate(part.levels):
+            for move in (Move.STORE, Move.DRAIN) if part.name == "O" else (Move.FEED, Move.FILL):
+                if level < len(part.levels) - 1 or move in (Move.STORE, Move.FEED):
+                    port = hierarchy.memories[position].port_of(part.name, move)
+                    first[Flow(part.name, level, move)] = np.array([pass_bits[part.name][level] / port.bits])
+    onload = onload_cycles(first, _input_links(parts, hierarchy), 1)
+    return float(onload[0]), float((_offload(first, parts, 1) + _drain(batch, hierarchy))[0])
+
+
+class _Way(NamedTuple):
+    """An operand and its levels, the lowest first."""
+
+    name: str
+    levels: tuple[int, ...]
+
+
 def _double_buffers(parts: list[OperandData], hierarchy: Hierarchy) -> None:
     """Whether each operand can be written at each level while what is there is used.
 
@@ -154,7 +181,7 @@ def _ends(
 
 
 def _input_links(
-    parts: list[OperandData], hierarchy: Hierarchy
+    parts: Sequence[OperandData | _Way], hierarchy: Hierarchy
 ) -> dict[str, list[tuple[Flow, Flow, bool, bool]]]:
     """For each input the transfers between neighbouring levels: both ends, and whether their ports are
     shared by both inputs.
@@ -180,7 +207,7 @@ def _input_links(
     return links
 
 
-def _offload(first: dict[Flow, Floats], parts: list[OperandData], count: int) -> Floats:
+def _offload(first: dict[Flow, Floats], parts: Sequence[OperandData | _Way], count: int) -> Floats:
     """The last outputs on their way up, level after level."""
     total = np.zeros(count)
     for part in parts:

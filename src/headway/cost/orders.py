@@ -52,24 +52,14 @@ def loop_factors(temporal: tuple[int, ...], limit: int) -> tuple[tuple[int, int]
 @lru_cache(maxsize=1024)
 def _arrangements(repeats: tuple[int, ...]) -> Longs:
     """[order, position]: every distinct order of things, `repeats` equal ones of each sort."""
-    found: list[tuple[int, ...]] = []
-    left = list(repeats)
-    length = sum(repeats)
-
-    def extend(done: tuple[int, ...]) -> None:
-        if len(found) >= MOST_ORDERS:
-            return
-        if len(done) == length:
-            found.append(done)
-            return
-        for sort, count in enumerate(left):
-            if count:
-                left[sort] -= 1
-                extend((*done, sort))
-                left[sort] += 1
-
-    extend(())
-    return np.array(found, dtype=np.int64).reshape(-1, length)
+    found = np.zeros((1, 0), dtype=np.int64)
+    left = np.array([repeats], dtype=np.int64)
+    for _ in range(sum(repeats)):
+        rows, sorts = np.nonzero(left)  # ascending: of equal beginnings the first sort comes first
+        found = np.concatenate((found[rows], sorts[:, None]), axis=1)
+        left = left[rows]
+        left[np.arange(len(rows)), sorts] -= 1
+    return found[:MOST_ORDERS]
 
 
 @lru_cache(maxsize=4096)
@@ -82,12 +72,21 @@ def all_orders(temporal: tuple[int, ...], limit: int, symmetric: bool = False) -
     loops = loop_factors(temporal, limit)
     if not loops:
         return np.zeros((1, 1), dtype=np.int64), np.ones((1, 1))
+    table = np.array(tuple(dict.fromkeys(loops)))
+    arranged = arrangements(loops, symmetric)
+    return table[arranged, 0], table[arranged, 1].astype(np.float64)
+
+
+def arrangements(loops: tuple[tuple[int, int], ...], symmetric: bool) -> Longs:
+    """[order, position]: which of the distinct loops (dim, size) stand where, in every distinct order.
+
+    `symmetric` as in `all_orders`. Only which sizes are equal matters.
+    """
     sorts = tuple(dict.fromkeys(loops))
     arranged = _arrangements(tuple(loops.count(sort) for sort in sorts))
     if symmetric and Counter(loops) == Counter((int(MIRRORED[dim]), size) for dim, size in loops):
-        arranged = _first_of_mirrored(arranged, sorts)
-    table = np.array(sorts)
-    return table[arranged, 0], table[arranged, 1].astype(np.float64)
+        return _first_of_mirrored(arranged, sorts)
+    return arranged
 
 
 def _first_of_mirrored(arranged: Longs, sorts: tuple[tuple[int, int], ...]) -> Longs:

@@ -16,7 +16,7 @@ from headway.core.errors import HeadwayError
 from headway.core.hierarchy import OPERANDS, Hierarchy
 from headway.cost.arrays import Longs
 from headway.cost.candidates import Candidates, candidates
-from headway.cost.fastest import ANY, Goal, fastest
+from headway.cost.fastest import ANY, Found, Goal, fastest
 from headway.cost.mapped import LoopsByLevel, MappedLayer, checked_loops, mapped_layer
 from headway.cost.mapping import Overlap, evaluate
 from headway.cost.nest import AT, Nest, batch_of, spread
@@ -55,11 +55,28 @@ def map_layer(
     return mapped_layer(evaluate(batch, hierarchy, overlap), 0, batch, hierarchy, nest)
 
 
-@lru_cache(maxsize=4096)
 def _fastest(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: Goal) -> MappedLayer:
-    found = fastest(nest, hierarchy, operands, goal)
-    if found is None:
+    """The best mapping for a goal: that without one, where what lies beside the nest changes nothing.
+
+    So it is if the nest alone takes as long, or moves no more than any mapping has to.
+    """
+    found = _found(nest, hierarchy, operands, ANY)
+    beside = (found.top_bits + goal.beside_bits) / hierarchy.memories[-1].ports[0].bits
+    as_long = beside <= found.cycles or found.top_bits <= found.once_bits
+    if not as_long or goal.least_cycles > found.cycles - found.ends:
+        found = _found(nest, hierarchy, operands, goal)
+    return _evaluated(nest, hierarchy, found)
+
+
+@lru_cache(maxsize=4096)
+def _found(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: Goal) -> Found:
+    if (found := fastest(nest, hierarchy, operands, goal)) is None:
         raise _nothing_fits(hierarchy)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _evaluated(nest: Nest, hierarchy: Hierarchy, found: Found) -> MappedLayer:
     return mapped_layer(evaluate(found.batch, hierarchy), 0, found.batch, hierarchy, nest)
 
 

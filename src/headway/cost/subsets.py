@@ -53,6 +53,7 @@ class OperandSets:
     value_bits: float
     partial_bits: float
     complete: Bools
+    pass_bits: tuple[float, ...]  # by level: what one pass of the array takes from, or gives to, an instance
 
 
 def extents_of_sets(loops: Sequence[tuple[int, int]]) -> Floats:
@@ -84,11 +85,19 @@ def operand_sets(batch: Batch, hierarchy: Hierarchy, name: str, extent: Floats) 
     left = np.prod(extent[-1:, reduction] / extent[:, reduction], axis=1)
     cycles = np.prod(extent, axis=1)
     unique = [_elements(name, below[-1][None], batch) / _elements(name, each[None], batch) for each in below]
-    crossings = []
+    counts_below: list[Floats] = []  # elements with what is unrolled below, as `below`
+    for index, each in enumerate(below[:-1]):
+        same = index and np.array_equal(each, below[index - 1])
+        counts_below.append(counts_below[-1] if same else _elements(name, extent * each, batch))
+    crossings, pass_bits = [], []
     for border in range(len(levels)):
         higher = np.prod(below[-1][reduction] / below[border + 1][reduction])
         incomplete = (left * higher > 1) if name == "O" else np.zeros(len(extent), dtype=bool)
-        bits = _elements(name, extent * below[border], batch) * np.where(incomplete, partial, value)
+        width = np.where(incomplete, partial, value)
+        if not border:
+            one_pass = float(width[0] * unique[0][0])
+        pass_bits.append(one_pass / float(unique[border + 1][0]))
+        bits = counts_below[border] * width
         periods = np.floor(cycles[-1] / cycles)
         again = np.where(left > 1, periods * (left - 1) / left, periods)
         counts = (periods, np.where(incomplete, again, 0.0))
@@ -99,10 +108,12 @@ def operand_sets(batch: Batch, hierarchy: Hierarchy, name: str, extent: Floats) 
         )
     held = []
     for level in range(len(levels)):
-        count = _elements(name, extent * below[level + 1], batch)
+        count = counts_below[level + 1]
         outside = np.any(below[-1][reduction] / below[level + 1][reduction] > 1 + 1e-12)
         held.append(Held(count, count >= count[-1], bool(outside)))
-    return OperandSets(name, levels, tuple(crossings), tuple(held), value, partial, left <= 1)
+    return OperandSets(
+        name, levels, tuple(crossings), tuple(held), value, partial, left <= 1, tuple(pass_bits)
+    )
 
 
 def _elements(name: str, extent: Floats, batch: Batch) -> Floats:
