@@ -46,12 +46,11 @@ class Trees:
         import numpy as np
 
         nodes, trees = self.features.shape[1], len(self.features)
-        by_node, thresholds, excluding = self._by_node
-        values = rows.T.take(by_node, axis=0)
-        left = np.where(values > thresholds, excluding, _ALL)
-        exits = np.bitwise_and.reduce(left.reshape(nodes, -1), axis=0).reshape(trees, len(rows))
-        found = self.leaves.ravel().take(_first_bit().take(exits) + self._leaf_offset)
-        heads: NDArray[np.float64] = np.add.reduceat(found, self.first_tree[:-1], axis=0)
+        by_node, thresholds, excluded = self._by_node
+        right = rows.take(by_node, axis=1) > thresholds
+        excluded = np.bitwise_or.reduce((right * excluded).reshape(-1, nodes, trees), axis=1)
+        found = self.leaves.ravel().take(_first_clear().take(excluded) + self._leaf_offset)
+        heads: NDArray[np.float64] = np.add.reduceat(found.T.copy(), self.first_tree[:-1], axis=0)
         return heads
 
     @cached_property
@@ -60,19 +59,15 @@ class Trees:
         import numpy as np
 
         nodes = self.features.shape[1]
-        masks = np.array([_ALL & ~_left_leaves(node, nodes) for node in range(nodes)], dtype=np.uint16)
-        return (
-            self.features.T.ravel(),
-            self.thresholds.T.reshape(-1, 1),
-            masks.repeat(len(self.features)).reshape(-1, 1),
-        )
+        masks = np.array([_left_leaves(node, nodes) for node in range(nodes)], dtype=np.uint16)
+        return self.features.T.ravel(), self.thresholds.T.ravel(), masks.repeat(len(self.features))
 
     @cached_property
     def _leaf_offset(self) -> NDArray[np.intp]:
         import numpy as np
 
         trees, leaves = self.leaves.shape
-        offsets: NDArray[np.intp] = (np.arange(trees) * leaves)[:, None]
+        offsets: NDArray[np.intp] = np.arange(trees) * leaves
         return offsets
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -124,13 +119,14 @@ def _left_leaves(node: int, nodes: int) -> int:
 
 
 @lru_cache(maxsize=1)
-def _first_bit() -> NDArray[np.intp]:
-    """The place of the lowest bit of every 16-bit number."""
+def _first_clear() -> NDArray[np.intp]:
+    """The place of the lowest 0 of every 16-bit number; of one without any, 0."""
     import numpy as np
 
     places = np.zeros(_ALL + 1, dtype=np.intp)
     for place in reversed(range(16)):
-        places[1 << place :: 2 << place] = place
+        places[(1 << place) - 1 :: 2 << place] = place
+    places[_ALL] = 0
     return places
 
 
