@@ -25,8 +25,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)
 	$(BIN)/headway compare examples/three_tenants.yaml --policies fcfs,edf,lucas --out out/demo
 
+# As many at a time as the smallest machine has cores.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -ra
+	$(BIN)/python -m pytest -ra -n 2 --dist worksteal
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
