@@ -2,7 +2,8 @@
 
 The cells are those of bench/lucas.py, or those of the suite core-grid at a load of at least --least-load.
 Every policy meets the same arrivals and the same noise. Prints a markdown table: the mean over the seeds, and
-the mean difference of the second policy to the first, with the least and the greatest over the seeds.
+the mean difference of the second policy to the first, with half of its 95 % interval over the seeds, and the
+least and the greatest of a seed; below that the means over cells, differences with their interval likewise.
 
     .venv/bin/python bench/beside_lucas.py [--cells lucas|core-grid] [--requests 800] [--seeds 101,102,103]
 """
@@ -20,6 +21,7 @@ import lucas
 
 from headway import wiring
 from headway.config import load_suite
+from headway.record.intervals import interval
 from headway.record.metrics import summarise
 
 SUITE = "core-grid"
@@ -51,6 +53,12 @@ def measure(cell: str, policies: list[str], requests: int, seed: int) -> tuple[b
     return prepared.demand.memory_bound, satisfaction
 
 
+def with_half(gains: list[float]) -> str:
+    """A mean difference with half of its 95 % interval over the seeds."""
+    found = interval(gains)
+    return f"{found.mean:+.1f}" + ("" if found.half is None else f" ± {found.half:.1f}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -69,6 +77,7 @@ def main() -> None:
     print("| --- " * (3 + len(policies)) + "|")
     jobs = [(name, policies, options.requests, seed) for name in names for seed in seeds]
     totals: dict[bool, list[list[float]]] = {True: [], False: []}
+    gained: dict[bool, list[list[float]]] = {True: [], False: []}
     with ProcessPoolExecutor() as pool:
         results = pool.map(measure, *zip(*jobs, strict=True))
         for name in names:
@@ -77,11 +86,12 @@ def main() -> None:
             means = [mean(run[policy] for _, run in runs) for policy in policies]
             totals[memory_bound].append(means)
             gains = [run[policies[1]] - run[policies[0]] for _, run in runs]
+            gained[memory_bound].append(gains)
             label = " ".join(map(str, lucas.CELLS[int(name)])) if name.isdigit() else name
             shares = " | ".join(f"{share:.1f}" for share in means)
             print(
                 f"| {'bandwidth' if memory_bound else 'cores'} | {label} | {shares}"
-                f" | {mean(gains):+.1f} ({min(gains):+.1f} to {max(gains):+.1f}) |",
+                f" | {with_half(gains)} ({min(gains):+.1f} to {max(gains):+.1f}) |",
                 flush=True,
             )
     for memory_bound, rows in totals.items():
@@ -89,7 +99,10 @@ def main() -> None:
             means = [mean(column) for column in zip(*rows, strict=True)]
             shares = " | ".join(f"{share:.1f}" for share in means)
             bound = "bandwidth" if memory_bound else "cores"
-            print(f"| {bound} | **mean of {len(rows)}** | {shares} | {means[1] - means[0]:+.1f} |")
+            of_seeds = [mean(column) for column in zip(*gained[memory_bound], strict=True)]
+            print(f"| {bound} | **mean of {len(rows)}** | {shares} | {with_half(of_seeds)} |")
+    everything = [mean(column) for column in zip(*gained[True], *gained[False], strict=True)]
+    print(f"\n{policies[1]} - {policies[0]} over all cells: {with_half(everything)}")
 
 
 if __name__ == "__main__":
