@@ -111,21 +111,26 @@ class OnLanes(Policy):
         if not jobs:
             return
         out: list[Job] = []
+        gain = 0.0
         if len(jobs) > 1:
             jobs.sort(key=by_deadline if jobs[-1].request.strict else self._by_deficit)
+            gain = self._gain(jobs, view)
             if self._admission:
-                ids = admitted(jobs, self._value, self._gain(jobs, view), now)
+                ids = admitted(jobs, self._value, gain, now)
                 if ids and len(ids) < len(jobs):
                     out = [job for job in jobs if job.id not in ids]
                     jobs = [job for job in jobs if job.id in ids]
-        alone = len(jobs) == 1 or len(view.device.cores) == 1 or self._arrange(jobs, running, view)
+                    gain = self._gain(jobs, view)
+        alone = len(jobs) == 1 or len(view.device.cores) == 1 or self._arrange(jobs, gain, running, view)
         aged = self._aged(jobs, out, drifts, view) if jobs[0].request.strict else None
         if aged is not None:
             jobs = [aged, *(job for job in jobs if job.id != aged.id)]
             out = [job for job in out if job.id != aged.id]
         yield from self._carry_out(jobs, out, alone and aged is None, aged, drifts, running, view)
-        starts_s = [job.deadline_s - job.least_s for job in jobs if job.run is None]
-        latest_s = min((at_s for at_s in starts_s if at_s > now), default=inf)
+        latest_s = inf
+        for job in jobs:
+            if job.run is None and now < (at_s := job.deadline_s - job.least_s) < latest_s:
+                latest_s = at_s
         if latest_s < inf:
             yield Wake(latest_s)
 
@@ -175,9 +180,8 @@ class OnLanes(Policy):
         w = self._losses.of(model, jobs[1].request.model) if len(jobs) > 1 else 0.0
         return sum([job.narrow_s for job in jobs]) * (1.0 + w * (beside - 1)) / beside
 
-    def _arrange(self, jobs: list[Job], running: Sequence[Run], view: View) -> bool:
+    def _arrange(self, jobs: list[Job], gain: float, running: Sequence[Run], view: View) -> bool:
         """Whether the first is to run alone; if not, the best partner for it is put behind it."""
-        gain = self._gain(jobs, view)
         if gain < LEAST_GAIN:
             return True
         now, first, lanes = view.now, jobs[0], len(view.device.cores)

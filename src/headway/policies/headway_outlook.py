@@ -65,7 +65,7 @@ class Outlook:
         and the request and the model of its run; a running request among the jobs keeps its lane. Runs that
         are together stretch each other by their pairs' losses. Who would be late anyway takes no lane.
         """
-        loss, value, lost = self._loss, self._value, 0.0
+        loss, value, lateness, lost = self._loss, self._value, self.lateness, 0.0
         left = [seconds for seconds, _, _ in busy]
         owners = [owner for _, owner, _ in busy]
         models = [model for _, _, model in busy]
@@ -85,7 +85,10 @@ class Outlook:
                 if len(left) < lanes:
                     more_s = job.narrow_s + (job.from_s - at_s if job.from_s > at_s else 0.0)
                     # Half of the stretch: co-runners end, too.
-                    stretch = 1.0 + 0.5 * sum([loss(model, other) for other in models])
+                    if len(models) == 1:
+                        stretch = 1.0 + 0.5 * loss(model, models[0])
+                    else:
+                        stretch = 1.0 + 0.5 * sum([loss(model, other) for other in models])
                     if at_s + more_s * stretch > job.deadline_s:
                         lost += value(job)
                     else:
@@ -96,23 +99,23 @@ class Outlook:
                         values.append(value(job))
                     job = next(queue, None)
                     continue
-            place, step_s = self._advance(left, models)
+            if len(left) == 2:
+                place = 0 if left[0] < left[1] else 1
+                least_s = left[place]
+                left[1 - place] -= least_s
+                step_s = least_s * (1.0 + loss(models[0], models[1]))
+            else:
+                place, step_s = self._advance(left, models)
             at_s += step_s
             if due[place] < inf:
-                lost += values[place] * self.lateness(at_s, due[place], now)
+                lost += values[place] * lateness(at_s, due[place], now)
             del left[place], owners[place], models[place], due[place], values[place]
         return lost
 
     def _advance(self, left: list[float], models: Sequence[str]) -> tuple[int, float]:
-        """Go on until one of the runs ends: which one, and after how many seconds."""
+        """Go on until one of the runs ends, of any number but two: which one, and after how many seconds."""
         if len(left) == 1:
             return 0, left[0]
-        if len(left) == 2:
-            place = 0 if left[0] < left[1] else 1
-            least_s = left[place]
-            left[0] -= least_s
-            left[1] -= least_s
-            return place, least_s * (1.0 + self._loss(models[0], models[1]))
         loss = self._loss
         stretches = [
             1.0 + sum([loss(model, other) for at, other in enumerate(models) if at != own])
