@@ -14,9 +14,13 @@ SEED = "seed "
 """Begins the name of a column with the SLA satisfaction of one seed; the rest is the seed."""
 BOUND = "bound "
 
+MEAN = "sla_satisfaction"
+_IN_SUMMARY = ("cell", "models", "hardware", "qos", "load", "arrivals", "priorities", "policy")
+
 
 def runs(source: Path) -> list[Row]:
-    """The runs that did not fail, of a folder of headway evaluate (also of one that is not done) or of a CSV.
+    """The runs that did not fail, of a folder of headway evaluate (also of one that is not done), of a
+    CSV that `write_csv` wrote, or of a summary.csv.
 
     Exits where a folder has a run twice, since then some of its runs are of an older version of the code.
     """
@@ -73,6 +77,11 @@ def _from_csv(path: Path) -> list[Row]:
     rows: list[Row] = []
     with path.open(newline="") as file:
         for line in csv.DictReader(file):
+            if MEAN in line:  # a summary.csv, whose means are taken for one seed
+                line = {name: line[name] for name in _IN_SUMMARY if name in line} | {
+                    f"{SEED}0": line[MEAN] and str(100 * float(line[MEAN])),
+                    f"{BOUND}0": line["sla_bound"] and str(100 * float(line["sla_bound"])),
+                }
             shares = [name for name in line if name.startswith((SEED, BOUND))]
             known = ("cell", "policy", *shares)
             place = {axis: _number(value) for axis, value in line.items() if axis not in known}

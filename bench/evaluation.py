@@ -7,6 +7,8 @@ several seeds figures are means with half of their 95 % intervals; differences a
     python bench/evaluation.py out/grid [--seeds 101,102] [--csv FILE.csv] [--heat-map FILE.svg]
     python bench/evaluation.py out/load-sweep --along load [--curves FILE.svg]
     python bench/evaluation.py docs/data/FILE.csv
+
+Without a source it is that of docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -20,10 +22,15 @@ from _evaluation_rows import runs, write_csv
 
 from headway.record.evaluation_stats import Evaluation
 from headway.record.figures import number
-from headway.record.intervals import Interval, paired
+from headway.record.intervals import Interval, interval, paired
 
 OURS = ("headway", "lucas", "lucas:lbl", "lucas:scf", "lucas:mcf")
 SLA = "sla_satisfaction"
+PAIRS = (
+    *(("headway", other) for other in ("lucas", "lucas:lbl", "lucas:scf", "lucas:mcf")),
+    *(("lucas", other) for other in ("lucas:lbl", "lucas:scf", "lucas:mcf")),
+)
+GRID = Path(__file__).parent.parent / "docs" / "data" / "core-grid-medium.csv"
 
 
 def share(found: Interval | None, sign: str = "") -> str:
@@ -76,7 +83,10 @@ def standings(evaluation: Evaluation) -> None:
 
 
 def between(evaluation: Evaluation, first: str, second: str) -> None:
-    """How far one policy is ahead of another: in the mean, and in which cells beyond noise."""
+    """How far one policy is ahead of another: in the mean, and in which cells beyond noise.
+
+    The interval of the mean is over seeds; with one seed, over cells.
+    """
     if not {first, second} <= set(evaluation.compared):
         return
     cells = evaluation.complete
@@ -87,13 +97,16 @@ def between(evaluation: Evaluation, first: str, second: str) -> None:
     }
     leads = {cell: lead for cell, lead in by_cell.items() if lead is not None}
     beyond = [cell for cell, lead in leads.items() if lead.mean < 0 and lead.away_from_zero]
+    over = "seeds"
+    if len(evaluation.seeds) == 1:
+        mean, over = interval([lead.mean for lead in leads.values()]), "cells"
     least = min(leads, key=lambda cell: leads[cell].mean)
     most = max(leads, key=lambda cell: leads[cell].mean)
     names = ", ".join(f"{words(cell)} {share(leads[cell], '+')}" for cell in beyond)
     print(
-        f"\n`{first}` - `{second}`: {share(mean, '+')} in the mean; {share(leads[least], '+')} in"
-        f" {words(least)} to {share(leads[most], '+')} in {words(most)}; behind beyond its interval in"
-        f" {len(beyond)} of {len(cells)} cells{': ' if names else ''}{names}"
+        f"\n`{first}` - `{second}`: {share(mean, '+')} in the mean (over {over});"
+        f" {share(leads[least], '+')} in {words(least)} to {share(leads[most], '+')} in {words(most)};"
+        f" behind beyond its interval in {len(beyond)} of {len(cells)} cells{': ' if names else ''}{names}"
     )
 
 
@@ -153,7 +166,7 @@ def main() -> None:
     """Read and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "sources", type=Path, nargs="+", help="folders of headway evaluate, or CSV files of --csv"
+        "sources", type=Path, nargs="*", default=[GRID], help="folders of headway evaluate, or CSV files"
     )
     parser.add_argument("--seeds", help="only these, separated by commas")
     parser.add_argument("--policies", help="only these, separated by commas")
@@ -174,7 +187,7 @@ def main() -> None:
     print(f"{len(evaluation.complete)} of {len(evaluation.cells)} cells are complete, seeds {seeds}\n")
     if options.along is None:
         standings(evaluation)
-        for first, second in (("headway", "lucas"), ("lucas", "lucas:lbl"), ("lucas", "lucas:scf")):
+        for first, second in PAIRS:
             between(evaluation, first, second)
         cells(evaluation)
     else:
