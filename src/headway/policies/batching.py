@@ -34,7 +34,7 @@ class Queue:
         narrow and wide runs are believed to take."""
         self._drifts, self._view = drifts, view
         self._waiting = [job for job in jobs if job.run is None and job.id not in wanted]
-        self._starting = sum(job.run is None and job.id in wanted for job in jobs)
+        self._starting = sum([job.run is None and job.id in wanted for job in jobs])
 
     def start(self, dispatch: Dispatch) -> Dispatch | Wake:
         """The run of a job that gets lanes now, with whom it takes along; or, if nobody else is there and

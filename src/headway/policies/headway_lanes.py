@@ -251,7 +251,7 @@ class OnLanes(Policy):
             yield from stops(everyone, wanted, share, running)
         beside: Run | Dispatch | None = next((job.run for job in jobs[:1]), None)
         of_narrow, of_wide = drifts
-        if len(wanted) > 1 and any(job.request.most_batch > 1 for job in everyone):
+        if len(wanted) > 1 and max([job.request.most_batch for job in everyone]) > 1:
             of_narrow *= 1.0 + self._losses.of(everyone[0].request.model, everyone[1].request.model)
         queue = Queue(everyone, wanted, (of_narrow, of_wide), view)
         for job in everyone:

@@ -67,49 +67,45 @@ class Outlook:
         """
         loss, value, lateness, lost = self._loss, self._value, self.lateness, 0.0
         left = [seconds for seconds, _, _ in busy]
-        owners = [owner for _, owner, _ in busy]
-        models = [model for _, _, model in busy]
-        due, values = [inf] * len(left), [0.0] * len(left)
+        runs = [(model, inf, 0.0, owner) for _, owner, model in busy]  # due when, worth what
         queue = iter(jobs)
         job = next(queue, None)
         while job is not None or left:
             if job is not None:
                 model = job.request.model
-                if job.run is not None and job.id in owners:
-                    place = owners.index(job.id)
-                    left[place] += job.narrow_s
-                    due[place], owners[place] = job.deadline_s, -1
-                    values[place] = value(job)
-                    job = next(queue, None)
-                    continue
+                if job.run is not None:
+                    place = next((at for at, run in enumerate(runs) if run[3] == job.id), None)
+                    if place is not None:
+                        left[place] += job.narrow_s
+                        runs[place] = (runs[place][0], job.deadline_s, value(job), -1)
+                        job = next(queue, None)
+                        continue
                 if len(left) < lanes:
                     more_s = job.narrow_s + (job.from_s - at_s if job.from_s > at_s else 0.0)
                     # Half of the stretch: co-runners end, too.
-                    if len(models) == 1:
-                        stretch = 1.0 + 0.5 * loss(model, models[0])
+                    if len(runs) == 1:
+                        stretch = 1.0 + 0.5 * loss(model, runs[0][0])
                     else:
-                        stretch = 1.0 + 0.5 * sum([loss(model, other) for other in models])
+                        stretch = 1.0 + 0.5 * sum([loss(model, run[0]) for run in runs])
                     if at_s + more_s * stretch > job.deadline_s:
                         lost += value(job)
                     else:
                         left.append(more_s)
-                        owners.append(-1)
-                        models.append(model)
-                        due.append(job.deadline_s)
-                        values.append(value(job))
+                        runs.append((model, job.deadline_s, value(job), -1))
                     job = next(queue, None)
                     continue
             if len(left) == 2:
                 place = 0 if left[0] < left[1] else 1
                 least_s = left[place]
                 left[1 - place] -= least_s
-                step_s = least_s * (1.0 + loss(models[0], models[1]))
+                step_s = least_s * (1.0 + loss(runs[0][0], runs[1][0]))
             else:
-                place, step_s = self._advance(left, models)
+                place, step_s = self._advance(left, [run[0] for run in runs])
             at_s += step_s
-            if due[place] < inf:
-                lost += values[place] * lateness(at_s, due[place], now)
-            del left[place], owners[place], models[place], due[place], values[place]
+            del left[place]
+            _, due_s, worth, _ = runs.pop(place)
+            if due_s < inf:
+                lost += worth * lateness(at_s, due_s, now)
         return lost
 
     def _advance(self, left: list[float], models: Sequence[str]) -> tuple[int, float]:

@@ -106,7 +106,7 @@ class Planned(Policy):
             wanted[job.id] = count
         yield from stops(jobs, wanted, share, running)
         of_narrow, of_wide = drifts
-        if len(view.device.cores) > 1 and any(job.request.most_batch > 1 for job in jobs):
+        if len(view.device.cores) > 1 and max([job.request.most_batch for job in jobs]) > 1:
             of_narrow *= self._stretched(jobs[0].request, view)
         queue = Queue(jobs, wanted, (of_narrow, of_wide), view)
         for job in jobs:
@@ -137,8 +137,8 @@ class Planned(Policy):
         first, lanes = jobs[0], len(free_s)
         stretch = self._stretched(first.request, view)
         late_narrow = late(jobs, free_s, stretch * CAUTION)
-        together_s = sum(job.narrow_s for job in jobs) * stretch / min(lanes, len(jobs))
-        costs_work = together_s < sum(job.least_s for job in jobs)
+        together_s = sum([job.narrow_s for job in jobs]) * stretch / min(lanes, len(jobs))
+        costs_work = together_s < sum([job.least_s for job in jobs])
         if late_narrow == 0 and costs_work:
             return False
         begin_s = max(first.from_s, sorted(free_s)[first.lanes - 1])
