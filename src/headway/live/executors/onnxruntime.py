@@ -236,9 +236,9 @@ class OnnxRuntimeExecutor(LaneExecutor):
                     self._on_result(request, result)
 
     def _interruption(self) -> Any:
-        import onnxruntime
+        from headway.models.runtime_session import run_options
 
-        return onnxruntime.RunOptions()
+        return run_options()
 
     def _interrupt(self, active: Active) -> None:
         active.interruption.terminate = True
