@@ -13,6 +13,8 @@ from headway.serve.refusal import Cause, Refusal
 from headway.serve.tensors import invalid
 
 _log = logging.getLogger(__name__)
+_END_KNOWN_S = 0.5
+"""When a call has ended without a message, its task is cancelled: at once, or when the loop comes to it."""
 
 
 async def message_of(context: Any) -> bytes:
@@ -33,7 +35,7 @@ async def message_of(context: Any) -> bytes:
     remaining_s = context.time_remaining()
     if remaining_s is not None and remaining_s <= 0.0:
         raise Refusal(Cause.LATE, "its deadline came before its message")
-    await asyncio.sleep(0)  # the task of a call that has ended is cancelled here
+    await asyncio.sleep(_END_KNOWN_S)
     raise invalid("the call has no message, one is needed")
 
 
