@@ -102,10 +102,13 @@ class LiveDriver:
             cpu_before_s = thread_time()
             self._arrivals = iter(self._source.first())
             try:
-                while self._goes_on():
+                with self._turns:
+                    goes_on = self._goes_on()
+                while goes_on:
                     posted = clock.wait(self._awaited_s)
                     with self._turns:
                         self._step(posted)
+                        goes_on = self._goes_on()
             finally:
                 self._turns.close()
             end_s, cpu_s = clock.now(), thread_time() - cpu_before_s + self._turns.cpu_s
@@ -152,15 +155,15 @@ class LiveDriver:
             raise KeyboardInterrupt
 
     def _goes_on(self) -> bool:
-        """Whether there is something to wait for, and then until when: `_awaited_s`."""
-        with self._turns:
-            self._look_ahead()
-            while self._due or self.engine.requests or self._open:
-                self._awaited_s, self._nudged = self._next_due_s(), False
-                if self._awaited_s is not None or self.engine.running or not self.engine.requests:
-                    return True
-                self._resolve_stall("no wake is set and no arrival is to come")
-            return False
+        """Whether there is something to wait for, and then until when: `_awaited_s`. For who has the turn:
+        what is told before that is given back makes `_step_elsewhere` look again."""
+        self._look_ahead()
+        while self._due or self.engine.requests or self._open:
+            self._awaited_s, self._nudged = self._next_due_s(), False
+            if self._awaited_s is not None or self.engine.running or not self.engine.requests:
+                return True
+            self._resolve_stall("no wake is set and no arrival is to come")
+        return False
 
     def _step_elsewhere(self) -> None:
         """A step on an executor's thread. The driver's own is woken if it waits for something else now."""
@@ -177,10 +180,12 @@ class LiveDriver:
     def _step(self, posted: Sequence[Event]) -> None:
         events = self._turns.heard()
         now = self._clock.now()  # afterwards: nothing that is applied may be later than now
-        events += [event for event in posted if self._is_current(event)]
+        if posted:
+            events += [event for event in posted if self._is_current(event)]
         if self._interrupts > self._interrupts_heeded:
             events += self._heed_interrupt()
-        events += self._take_arrivals(now)
+        if self._due and self._due[0][0] <= now:
+            events += self._take_arrivals(now)
         if self._wakes and self._wakes[0] <= now:
             while self._wakes and self._wakes[0] <= now:
                 heappop(self._wakes)
