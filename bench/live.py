@@ -24,7 +24,8 @@ The first second of arrivals warms up and is not counted.
     python bench/live.py --duration 30 --repeats 5 --results live.jsonl              # all cells: hours
 
 Each cell is printed when it is measured. `--minutes` bounds the time of all of it: it chooses the duration,
-and cells for which no time is left are named and left out. What is in `--results` is not measured again: the
+and cells for which no time is left are named and left out. The models are always taken in first, which takes
+most of a minute on two processors that nobody else uses. What is in `--results` is not measured again: the
 same command goes on where an earlier one ended, with its arrivals, deadlines and duration.
 """
 
@@ -200,9 +201,11 @@ def start(options: argparse.Namespace, policies: Sequence[str], records: Records
         )
     whole_s = clock.limit_s or float("inf")
     backlog_s = min(BACKLOG_S, whole_s / 100.0)
+    tell("taking in the models and measuring the machine")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HEADWAY_CACHE"] = folder  # profiles of another hour would not do
         bench = Bench.start(options.seed, backlog_s, known)
+    tell(f"done, {clock.left_s:.0f} s are left")
     if known is not None:
         return bench
     duration_s = options.duration
