@@ -241,3 +241,19 @@ def combined(parts: Sequence[Choices], hierarchy: Hierarchy) -> Combined:
         total([(index, part.pj) for index, part in enumerate(parts)]),
         fits,
     )
+
+
+def without_seams(
+    loops: Sequence[tuple[int, int]], cuts: dict[str, list[int]]
+) -> tuple[list[tuple[int, int]], dict[str, list[int]]]:
+    """The same mapping with loops over one dimension joined where no memory lies between them."""
+    borders = {cut for each in cuts.values() for cut in each}
+    joined: list[tuple[int, int]] = []
+    position = [0]  # in the joined loops, of each border of the old ones
+    for index, (dim, size) in enumerate(loops):
+        if joined and joined[-1][0] == dim and index not in borders:
+            joined[-1] = (dim, joined[-1][1] * size)
+        else:
+            joined.append((dim, size))
+        position.append(len(joined))
+    return joined, {name: [position[cut] for cut in each] for name, each in cuts.items()}

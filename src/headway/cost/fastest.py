@@ -14,7 +14,7 @@ from math import comb, prod
 import numpy as np
 
 from headway.core.hierarchy import Hierarchy
-from headway.cost.allocation import Bounds, Chains, bounds, choices, combined, shared_memories
+from headway.cost.allocation import Bounds, Chains, bounds, choices, combined, shared_memories, without_seams
 from headway.cost.arrays import Floats, Longs
 from headway.cost.candidates import least_top_cycles, one_order, rows_of_parts
 from headway.cost.mapping import end_cycles, evaluate
@@ -209,11 +209,13 @@ class _Search:
             return
         loops = [part.loops[index] for index in chains.orders[taken[0]].tolist()]
         cuts = {
-            table.name: options.cuts[taken[0], choice][None, :]
+            table.name: options.cuts[taken[0], choice].tolist()
             for table, options, choice in zip(part.tables, each, taken[1:], strict=True)
         }
+        loops, cuts = without_seams(loops, cuts)
         dims, sizes = np.array([loops], dtype=np.int64).transpose(2, 0, 1)
-        batch = replace(part.row, loops=dims, sizes=sizes.astype(np.float64), cuts=cuts)
+        levels = {name: np.array([values], dtype=np.int64) for name, values in cuts.items()}
+        batch = replace(part.row, loops=dims, sizes=sizes.astype(np.float64), cuts=levels)
         self.best, self.best_part = Found(batch, found[0], part.ends, self.once_bits, *found[1:]), part
 
     def _better(self, cycles: float, bits: float, pj: float) -> bool:
