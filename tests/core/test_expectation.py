@@ -3,11 +3,15 @@
 import pytest
 
 from headway.core.block import Mode
-from headway.core.messages import Dispatch, Preempt, Wake
+from headway.core.engine import Engine
+from headway.core.expectation import passed_points
+from headway.core.messages import Arrive, Dispatch, Finish, Preempt, SafePoint, Wake
 from headway.core.protocols import Capability
 from headway.core.run import How
+from headway.cost.contention import OverlapLoss
 from headway.policies import Policy
-from headway.testing import ToyTable, play, toy_device, toy_request
+from headway.predict.analytic import AnalyticEstimator
+from headway.testing import Rows, ToyTable, play, toy_device, toy_request
 
 MS = 1e-3
 
@@ -103,3 +107,31 @@ def test_a_fused_run_that_is_resumed_is_expected_to_read_its_line_buffers_back()
     resumed = policy.estimates[-1]
     assert resumed.dram_bytes == pytest.approx(1e6)
     assert resumed.mean_s == pytest.approx(1.5 * MS)
+
+
+def point(run_id, block, end_s, *, stopped=False):
+    return SafePoint(run_id, block, block + 1, end_s - MS, 0.0, 0.0, 0.0, 0.0, stopped=stopped, end_s=end_s)
+
+
+def believed(calls):
+    """What is believed of two runs after these calls' events, and the log."""
+    rule, rows = OverlapLoss(0.25), Rows()
+    device, tables, requests = scene([(MS, 0.0), (2 * MS, 0.0), (3 * MS, 0.0)], [(MS, 0.0)] * 3, cores=2)
+    engine = Engine(device, Watch(1.0), AnalyticEstimator(device, tables, rule), rule, rows)
+    engine.handle([Arrive(request) for request in requests], 0.0)
+    for events in calls:
+        engine.handle(events, 5 * MS)
+    fields = ("rate", "busy_from_s", "block_end_s", "step_s", "expected_end_s", "next_block", "later_busy_s")
+    return [[getattr(run, field) for field in fields] for run in engine.running.values()], rows
+
+
+def test_safe_points_heard_together_make_the_same_belief_as_one_by_one():
+    points = [point(0, 0, 1.2 * MS), point(1, 0, 1.3 * MS), point(1, 1, 2.5 * MS), point(0, 1, 3.7 * MS)]
+    assert believed([points]) == believed([[each] for each in points])
+
+
+def test_a_point_is_passed_only_if_nothing_but_going_on_lies_before_the_next_of_its_run():
+    first, other, second = point(0, 0, MS), point(1, 0, MS), point(0, 1, 2 * MS)
+    assert passed_points([first, other, second]) == {0}
+    assert passed_points([first, Finish(1, other), second]) == set()
+    assert passed_points([first, point(0, 1, 2 * MS, stopped=True)]) == set()
