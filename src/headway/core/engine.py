@@ -128,7 +128,7 @@ class Engine:
         self.now = now
         self._commands = []
         consult = False
-        passed = passed_points(events) if len(events) > 1 else _NONE
+        passed = passed_points(events) if len(events) > 2 else _NONE
         for position, event in enumerate(events):
             if isinstance(event, SafePoint):
                 consult |= self._on_safe_point(event, passed=position in passed)
