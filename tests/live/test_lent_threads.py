@@ -98,6 +98,19 @@ def test_ends_on_both_lanes_at_once_and_arrivals_meanwhile(live: World, idling: 
     assert consistent(live)
 
 
+class WakesLate(Greedy):
+    """Asks to be woken long after everything is over."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        yield from super().decide(view)
+        yield Wake(view.now + 1e4)
+
+
+def test_a_run_does_not_wait_for_a_wake_that_nobody_needs_any_more(live: World) -> None:
+    run_within(live, WakesLate(), [live.request(id) for id in range(4)], executor_for(live))
+    assert set(live.outcomes.values()) == {"done"}
+
+
 class Slow(Policy):
     """Takes its time, so that runs end while it decides."""
 

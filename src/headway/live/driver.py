@@ -158,12 +158,16 @@ class LiveDriver:
         """Whether there is something to wait for, and then until when: `_awaited_s`. For who has the turn:
         what is told before that is given back makes `_step_elsewhere` look again."""
         self._look_ahead()
-        while self._due or self.engine.requests or self._open:
+        while not self._is_over():
             self._awaited_s, self._nudged = self._next_due_s(), False
             if self._awaited_s is not None or self.engine.running or not self.engine.requests:
                 return True
             self._resolve_stall("no wake is set and no arrival is to come")
         return False
+
+    def _is_over(self) -> bool:
+        """Whether nothing is open and nothing will come; a policy may still have asked to be woken."""
+        return not (self._due or self.engine.requests or self._open)
 
     def _step_elsewhere(self) -> None:
         """A step on an executor's thread. The driver's own is woken if it waits for something else now."""
@@ -172,7 +176,7 @@ class LiveDriver:
         if due_s is None:
             needed = not self.engine.running and (bool(self.engine.requests) or not self._open)
         else:
-            needed = self._awaited_s is None or due_s < self._awaited_s
+            needed = self._awaited_s is None or due_s < self._awaited_s or self._is_over()
         if needed and not self._nudged:
             self._nudged = True
             self._clock.post(Tick())
