@@ -48,6 +48,9 @@ LEAST_GAIN: Final = 0.04
 """Requests are run one after the other unless side by side they take less by so large a share of their time;
 and a partner takes another's turn only if its loss is less by as much."""
 
+LEAST_WAIT_S: Final = 1e-4
+"""Looks ahead are at least so far apart: the moment for which one is due moves a little with every decision."""
+
 
 class OnLanes(Policy):
     """Serves those requests that can be on time together, each alone or beside the partner that suits it.
@@ -76,6 +79,7 @@ class OnLanes(Policy):
         self._served_s: dict[str, float] = {}  # lane time of best-effort tenants
         self._ageing = Ageing()
         self._slice: int | None = None  # the best-effort request that is served before strict ones
+        self._wake_s = -inf  # when the next look is due
 
     def key(self, request: Request, view: View) -> tuple[float, ...]:
         """Strict requests by deadline, then best effort by arrival."""
@@ -131,7 +135,9 @@ class OnLanes(Policy):
         for job in jobs:
             if job.run is None and now < (at_s := job.deadline_s - job.least_s) < latest_s:
                 latest_s = at_s
-        if latest_s < inf:
+        latest_s = max(latest_s, now + LEAST_WAIT_S)
+        if latest_s < inf and not now < self._wake_s <= latest_s:
+            self._wake_s = latest_s
             yield Wake(latest_s)
 
     def on_finish(self, run: Run, actual_s: float, view: View) -> None:
