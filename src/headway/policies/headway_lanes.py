@@ -49,7 +49,7 @@ LEAST_GAIN: Final = 0.04
 and a partner takes another's turn only if its loss is less by as much."""
 
 LEAST_WAIT_S: Final = 1e-4
-"""Looks ahead are at least so far apart: the moment for which one is due moves a little with every decision."""
+"""Looks ahead are at least so far apart: when one is due moves a little with every decision."""
 
 
 class OnLanes(Policy):
