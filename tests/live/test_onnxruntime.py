@@ -22,6 +22,7 @@ from headway.models import zoo
 from headway.models.chain import SplitModel
 from headway.models.prepared import PreparedModel, prepare
 from headway.models.split import split
+from headway.models.takeovers import sums_of
 from headway.record.conservation import check_conservation
 from headway.record.log import MemoryLog
 
@@ -230,6 +231,26 @@ def test_a_killed_run_ends_within_its_block(make_world: Any, loops: SplitModel) 
     executor.close()
     assert isinstance(event, SafePoint)
     assert (event.stopped, event.lost, event.share) == (True, True, 0.0)
+
+
+def test_a_kill_waits_for_the_end_of_a_block_that_may_have_overwritten_its_inputs(make_world: Any) -> None:
+    prepared = prepare(zoo.build("resnet18", image_size=32))
+    places = {at for each in sums_of(prepared.graph) for at in (each.place, each.place + 1)}
+    chain = split(prepared, sorted(places & {cut.position for cut in prepared.cuts}))
+
+    class KilledAtOnce(OnnxRuntimeExecutor):
+        def _run_block(self, job: Any, block: int, active: Any) -> None:
+            self.stop(active.run, How.KILL)
+            super()._run_block(job, block, active)
+
+    executor = KilledAtOnce({"m": chain}, LANES[:1], ReplayInputs({"m": prepared.sample()}))
+    world, clock = world_of(make_world, chain), WallClock()
+    executor.connect(clock.post, clock)
+    executor.start(world.engine("fcfs").handle([Arrive(world.request(1, "m"))], clock.now())[0].run)
+    (event,) = clock.wait(None)
+    executor.close()
+    assert isinstance(event, SafePoint)
+    assert (event.stopped, event.lost) == (True, False)
 
 
 def test_rehearsing_gives_the_seconds_of_each_block(prepared: PreparedModel, chain: SplitModel) -> None:

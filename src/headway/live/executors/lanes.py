@@ -139,7 +139,7 @@ class LaneExecutor(ABC):
             return  # its last event is on its way
         if active.stop is not How.KILL:  # nothing is gentler than what was asked before
             active.stop = how
-        if how is How.KILL:
+        if how is How.KILL and self._is_repeatable(run):
             self._interrupt(active)
 
     @abstractmethod
@@ -208,6 +208,10 @@ class LaneExecutor(ABC):
     @abstractmethod
     def _end(self, run: Run) -> None:
         """The last block of its requests has run: take their results."""
+
+    def _is_repeatable(self, run: Run) -> bool:
+        """Whether a block that is broken off leaves its inputs as they were, so that it can be run again."""
+        return True
 
     def _interruption(self) -> Any:
         """Made for each run, and used by `_interrupt`."""

@@ -235,6 +235,10 @@ class OnnxRuntimeExecutor(LaneExecutor):
                 if request in waiting:
                     self._on_result(request, result)
 
+    def _is_repeatable(self, run: Run) -> bool:
+        # A sum in place has no summand any more.
+        return not self._models[run.request.model].of_batch(len(run.requests)).plan.taken_over
+
     def _interruption(self) -> Any:
         from headway.models.runtime_session import run_options
 
