@@ -228,7 +228,7 @@ def test_policies_serve_streams(policy: str) -> None:
 def test_a_preempted_run_stops_behind_what_was_enqueued_and_goes_on_later() -> None:
     gpu = Gpu("edf:planned")
     long = [request(id, "long", within=20.0) for id in range(2)]
-    gpu.run([*long, *(request(id, "short", at=3e-3, within=5.0) for id in range(2, 5))])
+    gpu.run([*long, *(request(id, "short", at=0.1, within=5.0) for id in range(2, 5))])
     assert gpu.outcomes == dict.fromkeys(range(5), "done")
     assert 1 <= gpu.executor.longest_after_stop <= AHEAD
     rows = gpu.log.table().table.to_pylist()
