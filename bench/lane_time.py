@@ -19,6 +19,8 @@ from itertools import pairwise
 from statistics import quantiles
 from time import thread_time
 
+from onnx import ModelProto
+
 from headway.core.device import Device
 from headway.core.engine import Engine
 from headway.core.messages import Arrive, Reply
@@ -83,9 +85,9 @@ def on_lane(intake: Intake, policy: str) -> list[float]:
     return [later - earlier for earlier, later in pairwise(ends_s[1:])]
 
 
-def chains_at_sums(model: object) -> dict[str, SplitModel]:
+def chains_at_sums(model: ModelProto) -> dict[str, SplitModel]:
     """Chains cut at the model's sums, with those made in place and without."""
-    prepared = prepare(model)  # type: ignore[arg-type]
+    prepared = prepare(model)
     legal = {cut.position for cut in prepared.cuts}
     sums = sums_of(prepared.graph)
     behind = legal & {each.place + 1 for each in sums}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -68,15 +68,9 @@ class FittedTable:
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in columns:
-            justify = "left" if column.is_text else "right"
+            justify: Literal["left", "right"] = "left" if column.is_text else "right"
             width = min(column.width, first_width) if column is columns[0] else column.width
-            table.add_column(
-                column.name,
-                justify=justify,  # type: ignore[arg-type]
-                no_wrap=True,
-                overflow="ellipsis",
-                width=width,
-            )
+            table.add_column(column.name, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
         for row in zip(*(column.cells for column in columns), strict=True):
             table.add_row(*row)
         return table
