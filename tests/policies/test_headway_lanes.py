@@ -14,7 +14,7 @@ from headway.cost.contention import PairOverlap, fluid_loss
 from headway.policies import make
 from headway.policies.headway_ageing import SHARE, SLICE_S
 from headway.policies.headway_lanes import OnLanes
-from headway.policies.headway_outlook import LATER, SPREAD, Outlook, admitted
+from headway.policies.headway_outlook import SPREAD, Outlook, admitted
 from headway.policies.headway_pairs import partner_end
 from headway.policies.lane_plan import Job
 from headway.predict.lane_estimator import LaneEstimator
@@ -196,7 +196,7 @@ def test_a_partner_is_cut_so_that_the_first_is_through_in_time(within, margins, 
 def test_lateness_lies_evenly_around_the_planned_end():
     outlook = Outlook(lambda one, other: 0.0, alike, margins=True)
     # Planned for 10 s from now.
-    first_s, last_s = 11.0 - 10.0 * SPREAD, 11.0 + 10.0 * LATER * SPREAD
+    first_s, last_s = 11.0 - 10.0 * SPREAD, 11.0 + 10.0 * SPREAD
     assert outlook.lateness(11.0, last_s + 0.01, now=1.0) == 0.0
     assert outlook.lateness(11.0, first_s - 0.01, now=1.0) == 1.0
     assert outlook.lateness(11.0, (first_s + last_s) / 2, now=1.0) == pytest.approx(0.5)

@@ -10,11 +10,9 @@ from typing import Final
 from headway.policies.lane_plan import Job
 
 SPREAD: Final = 0.1
-"""A plan's end t seconds from now is believed to come at most so large a share of t earlier than planned."""
-
-LATER: Final = 1.0
-"""And at most this many times as much later: arrivals overtake, co-runners change. Tuned with SPREAD: with
-wider ones nothing runs side by side where deadlines are tight, with none more short requests are late."""
+"""A plan's end t seconds from now is believed to come at most so large a share of t earlier or later: arrivals
+overtake, co-runners change. With wider margins nothing runs side by side where deadlines are tight, with none
+more short requests are late."""
 
 VALUE_POWER: Final = 0.5
 """That a request is in time is worth its weight times this power of the work of its whole model: between 0,
@@ -43,12 +41,12 @@ class Outlook:
     def lateness(self, end_s: float, deadline_s: float, now: float) -> float:
         """How likely a request is late whose planned end is at `end_s`, in [0, 1].
 
-        The end is taken to lie evenly between a SPREAD of the way before it and LATER times that after it.
+        The end is taken to lie evenly between a SPREAD of the way before it and as much after it.
         """
         spread_s = self._spread * (end_s - now)
         if spread_s <= 0.0:
             return 1.0 if end_s > deadline_s else 0.0
-        share = (end_s + LATER * spread_s - deadline_s) / (spread_s * (1.0 + LATER))
+        share = (end_s + spread_s - deadline_s) / (2.0 * spread_s)
         return share if 0.0 < share < 1.0 else float(share >= 1.0)
 
     def side_by_side(
