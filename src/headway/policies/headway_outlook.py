@@ -11,8 +11,8 @@ from headway.policies.lane_plan import Job
 
 SPREAD: Final = 0.1
 """A plan's end t seconds from now is believed to come at most so large a share of t earlier or later:
-arrivals overtake, co-runners change. With wider margins nothing runs side by side where deadlines are tight, with none
-more short requests are late."""
+arrivals overtake, co-runners change. With wider margins nothing runs side by side where deadlines are tight,
+with none more short requests are late."""
 
 VALUE_POWER: Final = 0.5
 """That a request is in time is worth its weight times this power of the work of its whole model: between 0,
