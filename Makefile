@@ -25,9 +25,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)
 	$(BIN)/headway compare examples/three_tenants.yaml --policies fcfs,edf,lucas --out out/demo
 
-# As many at a time as the smallest machine has cores.
+# As many at a time as the smallest machine has cores, a module at a time, since its tests may share a server.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -ra -n 2 --dist worksteal
+	$(BIN)/python -m pytest -ra -n 2 --dist loadscope
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
