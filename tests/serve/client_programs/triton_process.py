@@ -157,8 +157,8 @@ def grpc_alone():
         errors.append(error)
         told.set()
 
-    context = client.async_infer("spin", rounds(module, 10 * LONG), answered, headers=META)
-    time.sleep(0.2)
+    context = client.async_infer("spin", rounds(module, 2 * LONG), answered, headers=META)
+    time.sleep(0.05)
     context.cancel()
     assert told.wait(20)
     assert "CANCELLED" in str(errors[0].status()), errors
