@@ -1,4 +1,4 @@
-"""Fixtures for tests that look at a page in a real browser, and what programs that tests start inherit."""
+"""Fixtures for tests that look at a page in a real browser, and what holds around every test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
+
+from headway.policies import registry
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts tests in the background has them ignore interrupts, and all that they start, too.
@@ -24,6 +26,15 @@ CHROMIUM_ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+@pytest.fixture(autouse=True)
+def own_registry() -> Iterator[None]:
+    """Policies that a test registers are gone after it: tests of all policies must not meet them."""
+    before = dict(registry._POLICIES)
+    yield
+    registry._POLICIES.clear()
+    registry._POLICIES.update(before)
 
 
 @pytest.fixture(scope="session")

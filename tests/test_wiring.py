@@ -8,15 +8,8 @@ import pytest
 import headway
 from headway import wiring
 from headway.models import at_width, merge
-from headway.policies import registry
 
 CLOSED = {"process": "closed", "clients": 2, "think_time": "1 ms"}
-
-
-@pytest.fixture(autouse=True)
-def own_registry(monkeypatch):
-    """What a test registers is forgotten after it."""
-    monkeypatch.setattr(registry, "_POLICIES", dict(registry._POLICIES))
 
 
 def scenario(arrivals, **length):

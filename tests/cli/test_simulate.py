@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from headway.cli import app
-from headway.policies import registry
 from headway.record.log import read_log
 from headway.sim import driver
 
@@ -112,12 +111,6 @@ class Preempts(Undocumented):
         from headway import Preempt
         return [*serve(view), *(Preempt(run) for run in view.running)]
 """
-
-
-@pytest.fixture(autouse=True)
-def own_registry(monkeypatch):
-    """What a test registers is forgotten after it."""
-    monkeypatch.setattr(registry, "_POLICIES", dict(registry._POLICIES))
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from headway.policies import registry
-
 SUITE = """\
 name: tiny
 models:
@@ -36,12 +34,6 @@ tenants:
     sla: {isolated: 12, percentile: 90}
     arrivals: {process: poisson, rate: 10000 /s}
 """
-
-
-@pytest.fixture(autouse=True)
-def no_policy_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Policies that a test registers are gone after it: tests of all policies must not meet them."""
-    monkeypatch.setattr(registry, "_POLICIES", dict(registry._POLICIES))
 
 
 @pytest.fixture
