@@ -86,7 +86,9 @@ class Aurora(Policy):
         self._partition.begin(view)
         fresh = self._starts.fresh(view)
         idle = list(view.idle)
-        waiting = nlargest(len(idle) + PROCESSORS, view.ready, key=lambda request: self._rank(request, view))
+        # Ranking the waiting requests is most of the work under load, and most block ends need no rank.
+        dividing = [run for run in fresh if run.stopping is None and self._divides(run, view)]
+        waiting = self._first_waiting(len(idle) + PROCESSORS, view) if idle or dividing else []
         kind_of = view.device.kind_of
         while idle and waiting:
             request = waiting.pop(0)
@@ -104,20 +106,22 @@ class Aurora(Policy):
             _Claim(self._waiting_score(request, view), 0)
             for request in waiting[: max(0, PROCESSORS - len(claims))]
         ]
-        for run in fresh:
-            if run.stopping is None and self._divides(run, view):
-                others = [claim for id, claim in claims.items() if id != run.id] + hungry
-                moved = _changed(run, claims[run.id].score, others, idle)
-                if moved is not None:
-                    idle = [core for core in idle if core not in moved]
-                    claims[run.id] = _Claim(claims[run.id].score, len(moved))
-                    yield Adjust(run, moved)
+        for run in dividing:
+            others = [claim for id, claim in claims.items() if id != run.id] + hungry
+            moved = _changed(run, claims[run.id].score, others, idle)
+            if moved is not None:
+                idle = [core for core in idle if core not in moved]
+                claims[run.id] = _Claim(claims[run.id].score, len(moved))
+                yield Adjust(run, moved)
         yield from self._partition.adjust(fresh)
 
     # --- admission ---------------------------------------------------------------------------------
 
     def _widest(self, view: View) -> int:
         return min(WIDTHS[0], len(view.device.cores))
+
+    def _first_waiting(self, count: int, view: View) -> list[Request]:
+        return nlargest(count, view.ready, key=lambda request: self._rank(request, view))
 
     def _rank(self, request: Request, view: View) -> tuple[float, float, int]:
         widest_s = self._spatial.remaining_s(request, self._widest(view), view)
