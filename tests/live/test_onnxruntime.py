@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from typing import Any
 
@@ -18,6 +20,7 @@ from headway.core.run import How
 from headway.live.clock import WallClock
 from headway.live.executors.onnxruntime import OnnxRuntimeExecutor, ReplayInputs
 from headway.live.processors import available
+from headway.live.thread_ranks import GIVE_WAY
 from headway.models import zoo
 from headway.models.chain import SplitModel
 from headway.models.prepared import PreparedModel, prepare
@@ -118,6 +121,26 @@ def test_a_request_moves_between_narrow_and_wide_sessions(
     (outputs,) = results
     for name, value in expected.items():
         np.testing.assert_allclose(outputs[name], value, rtol=1e-4, atol=1e-5)
+
+
+@needs_two
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_all_threads_that_compute_give_way(prepared: PreparedModel, chain: SplitModel) -> None:
+    before = set(os.listdir("/proc/self/task"))
+    executor = OnnxRuntimeExecutor({"m": chain}, LANES, ReplayInputs({"m": prepared.sample()}))
+    clock = WallClock()
+    executor.prepare("m", [Core.lane(index, 1) for index in range(2)])
+    executor.connect(clock.post, clock)
+    pools = len(chain.blocks)  # a thread each beside the lane's own
+    deadline_s = clock.now() + 5.0
+    computing: list[int] = []
+    while len(computing) < pools + 2 and clock.now() < deadline_s:
+        threads = set(os.listdir("/proc/self/task")) - before
+        computing = [
+            thread for thread in map(int, threads) if os.getpriority(os.PRIO_PROCESS, thread) == GIVE_WAY
+        ]
+    executor.close()
+    assert len(computing) == pools + 2
 
 
 def test_narrow_lanes_share_their_sessions(prepared: PreparedModel, chain: SplitModel) -> None:

@@ -35,6 +35,7 @@ from headway.live.clock import LiveClock
 from headway.live.log_writer import logging_behind
 from headway.live.process_state import interruptible, undisturbed
 from headway.live.report import LiveReport
+from headway.live.thread_ranks import answering_soon
 from headway.live.turns import Turns
 
 QUEUE_LIMIT: Final = 1000
@@ -96,7 +97,7 @@ class LiveDriver:
         The engine's times are seconds from the call. The executor must be prepared.
         """
         engine, clock = self.engine, self._clock
-        with interruptible(self._on_signal), undisturbed(), logging_behind(engine) as log:
+        with interruptible(self._on_signal), undisturbed(), logging_behind(engine) as log, answering_soon():
             clock.start()
             self._executor.connect(self._hear, clock)
             cpu_before_s = thread_time()

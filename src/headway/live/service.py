@@ -13,6 +13,7 @@ from headway.core.request import Request
 from headway.live.clock import LiveClock, WallClock
 from headway.live.driver import LiveDriver
 from headway.live.report import LiveReport
+from headway.live.thread_ranks import answering_soon
 
 
 class Timers:
@@ -44,8 +45,9 @@ class Timers:
         self._thread.join()
 
     def _work(self) -> None:
-        while (id := self._next()) is not None:
-            self._call(id)
+        with answering_soon():
+            while (id := self._next()) is not None:
+                self._call(id)
 
     def _next(self) -> int | None:
         with self._changed:

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from headway.core.errors import HeadwayError
+from headway.live.thread_ranks import answering_soon
 from headway.serve.http_server import control_server, data_server
 from headway.serve.json_worker import JsonWorker
 from headway.serve.limits import Limits
@@ -52,7 +53,8 @@ class Frontends:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        with answering_soon():
+            self._loop.run_forever()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 

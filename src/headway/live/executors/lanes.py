@@ -18,6 +18,7 @@ from headway.core.request import Request
 from headway.core.run import How, Run
 from headway.live.clock import WallClock
 from headway.live.processors import CAN_PIN, check_lanes, staying_on
+from headway.live.thread_ranks import give_way
 
 _CHECKS_PER_TIMEOUT: Final = 8
 _CLOSE_WAIT_S: Final = 5.0
@@ -238,6 +239,7 @@ class LaneExecutor(ABC):
             self._spawn("block time-outs", self._watch, self.timeout_s)
 
     def _work(self, index: int) -> None:
+        give_way()
         with self._on(self.lanes[index][:1]):
             while (active := self._queues[index].get()) is not None:
                 last = self._carry_out(active)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,6 +13,7 @@ from headway.core.errors import HeadwayError
 from headway.core.request import Request
 from headway.core.run import Run
 from headway.live.executors.lanes import Active, LaneExecutor
+from headway.live.thread_ranks import give_way
 
 if TYPE_CHECKING:
     from headway.models.block_sessions import BlockSessions
@@ -164,11 +166,17 @@ class OnnxRuntimeExecutor(LaneExecutor):
             return sessions  # whatever else is being opened just now
         with self._opening:
             if key not in self._sessions:
-                # Threads inherit where they may run from the one that makes them. The lane's own thread is
-                # one of the session's and has the first processor.
-                with self._on(processors[1:]):
-                    self._sessions[key] = self._models[model].open(len(processors))
+                with ThreadPoolExecutor(1, initializer=give_way) as thread:
+                    self._sessions[key] = thread.submit(self._open, model, processors).result()
             return self._sessions[key]
+
+    def _open(self, model: str, processors: Sequence[int]) -> BlockSessions:
+        """Open sessions whose threads inherit from this one where they may run, and how they rank.
+
+        The lane's own thread is one of the session's and has the first processor.
+        """
+        with self._on(processors[1:]):
+            return self._models[model].open(len(processors))
 
     def _begin(self, run: Run) -> _Job:
         requests = run.requests
