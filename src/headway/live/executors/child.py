@@ -17,6 +17,7 @@ from headway.core.protocols import Executor
 from headway.core.request import Request
 from headway.core.run import Run
 from headway.live.executors.tensors import TensorReader, TensorWriter, Ticket
+from headway.live.thread_ranks import answering_soon
 
 
 class SharedClock:
@@ -133,4 +134,5 @@ def _part(run: Run, released: Request) -> None:
 
 def main() -> None:
     """Serve the pipe whose descriptor is the program's argument."""
-    Child(Connection(int(sys.argv[1]))).serve()
+    with answering_soon():
+        Child(Connection(int(sys.argv[1]))).serve()

@@ -28,6 +28,7 @@ from headway.core.run import How, Run
 from headway.live.executors.makers import Make
 from headway.live.executors.onnxruntime import TIMEOUT_S, InputSource, OnResult
 from headway.live.executors.tensors import TensorReader, TensorWriter, Ticket, shared_folder
+from headway.live.thread_ranks import answering_soon
 
 if TYPE_CHECKING:
     from headway.models.chain import SplitModel
@@ -235,6 +236,12 @@ class ProcessExecutor:
             self._connection.send(message)
 
     def _read(self, connection: Connection, process: subprocess.Popen[bytes]) -> None:
+        with answering_soon():
+            self._take_in(connection)
+        if not self._closing.is_set():
+            self._bury(process)
+
+    def _take_in(self, connection: Connection) -> None:
         while True:
             try:
                 kind, *content = connection.recv()
@@ -258,8 +265,6 @@ class ProcessExecutor:
                 self._came_up()
                 self._failed_starts = 0 if refusal is None else MOST_FAILED_STARTS
                 self._ready.put(refusal)
-        if not self._closing.is_set():
-            self._bury(process)
 
     def _came_up(self) -> None:
         """A part of the child's start is done; what was sent meanwhile waits only from the last one on."""
