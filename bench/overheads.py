@@ -18,13 +18,12 @@ from time import perf_counter
 
 import onnxruntime
 
-from headway.core.device import Device
 from headway.live.cache import ProfileCache
 from headway.live.overheads import measure_isolation, measure_overheads
 from headway.live.processors import available, machine
 from headway.live.profiler import take_in
 from headway.models import zoo
-from headway.wiring.overheads import measure_request_s
+from headway.wiring.overheads import measure_dispatch
 
 
 def main() -> None:
@@ -35,7 +34,6 @@ def main() -> None:
     options = parser.parse_args()
     processors = available()
     lanes = [(processor,) for processor in processors]
-    device = Device.of_lanes("lanes", len(lanes), 1, "")
     found: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:
@@ -44,7 +42,12 @@ def main() -> None:
     for _ in range(options.repeats):
         overheads = measure_overheads(lanes)
         note("dispatch, warm and without deciding, us", 1e6 * overheads.dispatch_s)
-        note("a request of nothing through the driver, us", 1e6 * measure_request_s(device, lanes))
+        through = measure_dispatch(lanes)
+        for gap_s, took_s in through.by_gap_s.items():
+            note(
+                f"a request of nothing through the driver, lane idle for {1e3 * gap_s:g} ms, us", 1e6 * took_s
+            )
+        note("a lane is cold after, ms", 1e3 * through.cold_after_s)
         note("switch to another model, us", 1e6 * overheads.switch_s)
         note("overlap loss w of two lanes", overheads.overlap_w)
         isolation = measure_isolation(lanes)

@@ -1,6 +1,7 @@
 """Scenarios end to end, through the Python API."""
 
 import warnings
+from dataclasses import replace
 
 import onnx
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import headway
 from headway import wiring
 from headway.models import at_width, merge
+from headway.sim.speed import Stretch
 
 CLOSED = {"process": "closed", "clients": 2, "think_time": "1 ms"}
 
@@ -91,6 +93,21 @@ def test_a_table_is_that_of_the_simulator_whatever_was_done_to_the_graph():
     assert named.blocks < len(graph.layers)
     for given in (graph, at_width(graph, device.operand_bytes), merge(at_width(graph, device.operand_bytes))):
         assert headway.build_table(given, device).serial_s == named.serial_s
+
+
+def test_a_machine_that_stalls_or_was_recorded_to_be_slow_takes_longer():
+    steady = scenario(CLOSED, requests=60, noise={"solo_std": 0.0})
+    stalls = {"factor": 10, "lasts": "5 ms", "every": "6 ms"}
+    ends_s = [
+        wiring.simulate(prepared, "fcfs").end_s
+        for prepared in (
+            wiring.prepare(steady),
+            wiring.prepare(scenario(CLOSED, requests=60, noise={"solo_std": 0.0, "stalls": stalls})),
+            replace(wiring.prepare(steady), host=(Stretch(1.0, 3.0),)),
+        )
+    ]
+    assert ends_s[0] < ends_s[1]
+    assert ends_s[0] < ends_s[2] <= 3.0 * ends_s[0]
 
 
 def test_lanes_have_no_computed_costs():

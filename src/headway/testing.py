@@ -22,6 +22,8 @@ from headway.models.profile import BlockProfile, DeviceProfile, ModelProfile, Ti
 from headway.predict.analytic import AnalyticEstimator
 from headway.predict.lane_estimator import LaneEstimator
 from headway.sim.driver import Simulation
+from headway.sim.speed import Speed
+from headway.sim.warm import WarmStarts
 
 _BY_BLOCK = (Mode.SERIAL, Mode.SPLIT)
 
@@ -264,10 +266,12 @@ def play(
     noise: Mapping[int, Sequence[float]] | None = None,
     charge: DecisionCharge | None = None,
     lane_estimator: LaneEstimator | None = None,
+    speed: Speed | None = None,
+    warm: WarmStarts | None = None,
 ) -> Rows:
     """Simulate requests under a policy and return the log; `noise` has factors per block by request id,
     `charge` is what decisions take in virtual time, `lane_estimator` what is believed in place of
-    `contention`."""
+    `contention`; `speed` and `warm` are as for `Simulation`."""
     rule = contention or MaxMinFair(device.dram_bandwidth_bytes_s)
     rows = Rows()
     estimator = lane_estimator or AnalyticEstimator(device, tables, rule)
@@ -275,7 +279,14 @@ def play(
     engine = Engine(device, policy, estimator, believed, rows, charge=charge)
     factors = noise or {}
     simulation = Simulation(
-        engine, Listed(requests), device, tables, rule, lambda r: factors.get(r.id, (1.0,) * r.blocks)
+        engine,
+        Listed(requests),
+        device,
+        tables,
+        rule,
+        lambda r: factors.get(r.id, (1.0,) * r.blocks),
+        speed=speed,
+        warm=warm,
     )
     simulation.run()
     return rows

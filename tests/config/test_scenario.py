@@ -198,6 +198,11 @@ def test_warmup(warmup: str, length: dict[str, Any], end_s: float | None) -> Non
         ("warmup: 100 ms", "warmup: 100 %", "5: warmup: found '100 %': must be at most 99 %"),
         ("policy: edf", "policy: [edf]", "6: policy: found ['edf']; accepted: text"),
         ("proportional", "unfair", "7: contention: found 'unfair'; accepted: 'max-min' or 'proportional'"),
+        (
+            "{solo_std: 0.0}",
+            "{stalls: {factor: 3, lasts: 80 ms, every: 80 ms}}",
+            "8: noise.stalls.every: found 0.08 s; accepted: more than lasts (0.08 s)",
+        ),
         ("solo_std: 0.0", "solo_std: .nan", "8: noise.solo_std: found nan; accepted: a finite number"),
         (
             "solo_std: 0.0",

@@ -6,18 +6,15 @@ import threading
 
 import pytest
 
-from headway.core.device import Device
 from headway.live import overheads
 from headway.live.overheads import (
     SERIAL_W,
-    measure_dispatch_s,
     measure_isolation,
     measure_overheads,
     measure_overlap_w,
 )
 from headway.live.processors import available, machine, runtime
 from headway.models.profile import DeviceProfile
-from headway.wiring import overheads as whole
 
 LANES = [[number] for number in available()[:2]]
 
@@ -56,12 +53,6 @@ def test_pairs_count_as_often_as_their_work_should_meet(monkeypatch: pytest.Monk
     monkeypatch.setattr(overheads, "_pair_loss", lambda *_: next(losses))
     monkeypatch.setattr(overheads, "MOVING_SHARE", 0.2)
     assert measure_overlap_w([[0], [1]], pin=False) == pytest.approx(0.64 * 0.1 + 0.32 * 0.3 + 0.04 * 1.0)
-
-
-def test_a_request_of_nothing_takes_longer_than_handing_it_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "_REQUESTS", 20)
-    device = Device.of_lanes("lanes", len(LANES), 1, "")
-    assert 0.0 < measure_dispatch_s(LANES) < whole.measure_request_s(device, LANES) < 1.0
 
 
 def test_an_interrupt_between_two_starts_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:

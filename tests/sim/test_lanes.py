@@ -1,6 +1,6 @@
 """Runs on lanes: how they overlap, and that no work is lost or done twice under any policy."""
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from headway.cost import OverlapLoss
 from headway.policies import make
+from headway.sim.speed import BareRun, Speed, Stretch, alternating, repeated, stretches_of
+from headway.sim.warm import WarmStarts
 from headway.testing import play, toy_lane_table, toy_lanes, toy_request
+from headway.workload.draws import stream
 
 MS = 1e-3
 
@@ -20,7 +23,7 @@ POLICIES = [
 SOLO_S = st.floats(1e-4, 1e-1)
 
 
-def play_on(name, blocks, arrivals, *, lanes=2, w=0.0, noise=None, **overheads):
+def play_on(name, blocks, arrivals, *, lanes=2, w=0.0, noise=None, speed=None, warm=None, **overheads):
     """Requests as (model, arrival s, fields); blocks as seconds by width, for each model."""
     device = toy_lanes(lanes)
     tables = {model: toy_lane_table(device, seconds, **overheads) for model, seconds in blocks.items()}
@@ -28,7 +31,9 @@ def play_on(name, blocks, arrivals, *, lanes=2, w=0.0, noise=None, **overheads):
         toy_request(at, model, tables, arrival_s=when, deadline_s=when + 3 * tables[model].isolated_s, **more)
         for at, (model, when, more) in enumerate(arrivals)
     ]
-    return play(make(name), device, tables, requests, contention=OverlapLoss(w), noise=noise)
+    return play(
+        make(name), device, tables, requests, contention=OverlapLoss(w), noise=noise, speed=speed, warm=warm
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,6 +72,68 @@ def test_the_belief_about_a_run_beside_another_regards_the_overlap():
 def test_noise_stretches_blocks_on_lanes_too():
     log = play_on("fcfs", {"m": {1: [2 * MS, 2 * MS]}}, [("m", 0.0, {})], noise={0: (1.5, 0.5)})
     assert [row.time_s for row in log.of("progress")] == pytest.approx([3 * MS, 4 * MS])
+
+
+def test_a_run_on_a_lane_that_was_just_busy_saves_what_a_warm_dispatch_does():
+    # The second one waits for the lane, the third comes 5 ms after that, the fourth 20 ms after the third.
+    arrivals = [("m", at * MS, {}) for at in (0.0, 1.0, 10.2, 33.0)]
+    log = play_on(
+        "fcfs",
+        {"m": {1: [2 * MS]}},
+        arrivals,
+        lanes=1,
+        dispatch_s=0.5 * MS,
+        warm=WarmStarts(10 * MS, 0.4 * MS),
+    )
+    took_s = [end.time_s - start.time_s for start, end in zip(log.of("start"), log.of("reply"), strict=True)]
+    assert took_s == pytest.approx([2.5 * MS, 2.1 * MS, 2.1 * MS, 2.5 * MS])
+
+
+@given(
+    stretches=st.lists(st.tuples(st.floats(1e-3, 1.0), st.floats(0.5, 10.0)), max_size=6),
+    from_s=st.floats(0.0, 5.0),
+    work_s=st.floats(0.0, 5.0),
+)
+def test_work_done_until_its_end_is_the_work(stretches, from_s, work_s):
+    speed = Speed(iter([Stretch(*each) for each in stretches]))
+    end_s = speed.end_s(from_s, work_s)
+    assert speed.work_s(from_s, end_s) == pytest.approx(work_s, abs=1e-9)
+    slowest = max([1.0, *(factor for _, factor in stretches)])
+    assert from_s <= end_s <= from_s + work_s * slowest + 1e-9
+
+
+def test_all_lanes_are_slow_while_the_machine_is():
+    blocks = {"m": {1: [4 * MS]}, "n": {1: [6 * MS]}}
+    speed = Speed(iter([Stretch(2 * MS, 1.0), Stretch(6 * MS, 3.0)]))
+    log = play_on("fcfs", blocks, [("m", 0.0, {}), ("n", 0.0, {})], speed=speed)
+    # 2 ms of each are done at 2 ms, 2 more at 8 ms.
+    assert [row.time_s for row in log.of("reply")] == pytest.approx([8 * MS, 10 * MS])
+
+
+def test_stretches_are_those_while_something_ran_and_the_mean_of_lanes():
+    runs = [
+        BareRun(0.0, 2.0, 1.0),  # half the speed
+        BareRun(2.0, 4.0, 2.0),  # the same
+        BareRun(10.0, 2.0, 2.0),
+        BareRun(11.0, 2.0, 1.0),
+    ]
+    assert stretches_of(runs) == [
+        Stretch(6.0, 2.0),
+        Stretch(1.0, 1.0),
+        Stretch(1.0, pytest.approx(4 / 3)),
+        Stretch(1.0, 2.0),
+    ]
+    again = list(islice(repeated([Stretch(0.4, 1.0), Stretch(0.1, 3.0)], stream(1, "test")), 4000))
+    slow_s = sum(stretch.duration_s for stretch in again if stretch.factor == 3.0)
+    assert slow_s == pytest.approx(0.2 * sum(stretch.duration_s for stretch in again))
+    assert list(repeated([], stream(1, "test"))) == []
+
+
+def test_slow_stretches_come_as_often_and_last_as_long_as_they_should():
+    found = list(islice(alternating(3.0, 0.1, 1.0, stream(1, "test")), 4000))
+    slow = [stretch.duration_s for stretch in found if stretch.factor == 3.0]
+    assert sum(slow) / len(slow) == pytest.approx(0.1, rel=0.1)
+    assert sum(stretch.duration_s for stretch in found) / len(slow) == pytest.approx(1.0, rel=0.1)
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -14,6 +14,7 @@ from headway.config.arrivals import After, AnyArrivals, Closed, MocaStream, Rand
 from headway.config.decision_time import DecisionTime
 from headway.config.hardware import AnyHardware, check_hardware, hardware_document
 from headway.config.lanes import LaneHardware, StreamHardware
+from headway.config.noise import Noise
 from headway.config.overrides import merged, with_changes
 from headway.config.quantities import Duration, closest
 from headway.config.tenants import Tenant
@@ -26,20 +27,6 @@ from headway.core.errors import HeadwayError
 
 MOST_REQUESTS = 10_000_000
 MOST_TENANTS = 1000
-
-
-class Noise(Strict):
-    """How far truth strays from belief."""
-
-    solo_std: Annotated[
-        float,
-        Field(
-            ge=0,
-            le=3,
-            allow_inf_nan=False,
-            description="Standard deviation of the logarithm of a run's time alone; 0 for none.",
-        ),
-    ] = 0.1
 
 
 @dataclass(frozen=True, slots=True)

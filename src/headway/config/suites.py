@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from headway.config.model_sets import ModelSet, named_set
+from headway.config.noise import Noise
 from headway.config.quantities import Duration, closest
-from headway.config.scenario import MOST_REQUESTS, Noise, Scenario
+from headway.config.scenario import MOST_REQUESTS, Scenario
 from headway.config.suite_cells import (
     OWN,
     Cell,

@@ -144,9 +144,10 @@ class DeviceProfile:
     """What running costs on this machine beside the blocks themselves.
 
     `dispatch_s` is what passes before a run's first block and after its last, together: waking, deciding,
-    handing over; `switch_s` is what a block takes longer after another model's than after its
-    own. `overlap_w` is the overlap loss of two narrow lanes: together they take max + w * min of their solo
-    times. `threads` is how many threads all lanes have together.
+    handing over, on a lane that was idle for `cold_after_s` or more. On one that was busy until just before
+    it is `warm_dispatch_s`; None if that was not measured. `switch_s` is what a block takes longer after
+    another model's than after its own. `overlap_w` is the overlap loss of two narrow lanes: together they
+    take max + w * min of their solo times. `threads` is how many threads all lanes have together.
     """
 
     machine: str
@@ -155,6 +156,8 @@ class DeviceProfile:
     dispatch_s: float
     switch_s: float
     overlap_w: float
+    warm_dispatch_s: float | None = None
+    cold_after_s: float = 0.0
 
     def to_json(self) -> str:
         """The profile as JSON text with the format's version."""

@@ -28,7 +28,9 @@ from headway.core.messages import (
 from headway.core.protocols import Contention, CostTable, Skip, Source
 from headway.core.run import Outcome
 from headway.sim.noise import Noise
+from headway.sim.speed import Speed
 from headway.sim.truth import Active, FluidTruth
+from headway.sim.warm import WarmStarts
 
 _SEGMENT_END, _ARRIVAL, _TICK = 0, 1, 2
 
@@ -42,7 +44,10 @@ class Stalled(PolicyError):
 
 
 class Simulation:
-    """Runs an engine over a source of requests until every request has its reply."""
+    """Runs an engine over a source of requests until every request has its reply.
+
+    `speed` is how the machine's varies, `warm` what a dispatch saves on a lane that was busy just before.
+    """
 
     def __init__(
         self,
@@ -53,11 +58,14 @@ class Simulation:
         contention: Contention,
         noise: Noise,
         on_reply: Callable[[Reply], None] | None = None,
+        *,
+        speed: Speed | None = None,
+        warm: WarmStarts | None = None,
     ) -> None:
         self.engine = engine
         self.now = 0.0
         self._source = source
-        self._truth = FluidTruth(device, tables, contention, noise, self._push_end)
+        self._truth = FluidTruth(device, tables, contention, noise, self._push_end, speed, warm)
         self._heap: list[tuple[float, int, int, Active | Arrive | Tick, int]] = []
         self._sequence = 0
         self._on_reply = on_reply

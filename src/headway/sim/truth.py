@@ -12,6 +12,8 @@ from headway.core.protocols import Contention, CostTable, PairContention
 from headway.core.run import How, Run
 from headway.core.throttle import throttled_rates
 from headway.sim.noise import Noise
+from headway.sim.speed import Speed
+from headway.sim.warm import WarmStarts
 
 _WHOLE = 1.0 - 1e-9
 
@@ -72,7 +74,8 @@ class FluidTruth:
     Solo times are the cost table's times `noise`; each run advances at the rate that `contention` gives
     it among those that run, so that the traffic of all never exceeds the bandwidth. `schedule` is called
     with (time in seconds, active, version) for every expected end of a segment; an end whose version is
-    no longer the active's is void.
+    no longer the active's is void. With `speed` all that is said takes longer while the machine is slow;
+    with `warm` a run's dispatch takes less where its first core was busy until just before.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class FluidTruth:
         contention: Contention,
         noise: Noise,
         schedule: Callable[[float, Active, int], None],
+        speed: Speed | None = None,
+        warm: WarmStarts | None = None,
     ) -> None:
         self._device = device
         self._kind_of = device.kind_of
@@ -91,6 +96,8 @@ class FluidTruth:
         self._pairs = contention if isinstance(contention, PairContention) else None
         self._noise = noise
         self._schedule = schedule
+        self._speed = speed
+        self._warm = warm
         self._actives: dict[int, Active] = {}
         self._any_capped = False
 
@@ -113,6 +120,8 @@ class FluidTruth:
         self._actives[run.id] = active
         self._any_capped |= run.bandwidth_cap_bytes_s < math.inf
         self._enter(active, now, run.extra_dram_bytes)
+        if self._warm is not None:
+            active.fixed_left_s = max(0.0, active.fixed_left_s - self._warm.saved_s(run, now))
         active.fixed_left_s += run.decision_s
 
     def change(self, run: Run) -> None:
@@ -151,8 +160,7 @@ class FluidTruth:
         segment = active.segments[active.at]
         run = active.run
         if active.point is not None:
-            del self._actives[run.id]
-            active.version += 1
+            self._leave(active, now)
             return active.point
         early = active.target < _WHOLE
         fraction = active.target if early else 1.0
@@ -182,13 +190,19 @@ class FluidTruth:
                 self._write_back(active, point, write_bytes, now)
                 return None
         if stopped or last:
-            del self._actives[run.id]
-            active.version += 1
+            self._leave(active, now)
             return point if stopped else Finish(run.id, point)
         active.at += 1
         active.resumed = 0.0
         self._enter(active, now, active.saved_bytes)
         return point
+
+    def _leave(self, active: Active, now: float) -> None:
+        """A run is over, or has stopped and written what it had to: its cores are idle."""
+        del self._actives[active.run.id]
+        active.version += 1
+        if self._warm is not None:
+            self._warm.over(active.run, now)
 
     def _write_back_bytes(self, active: Active, early: bool) -> float:
         """What a stopped run must write so that its request can go on elsewhere.
@@ -244,7 +258,11 @@ class FluidTruth:
             active.stale = False
             active.version += 1
             left_s = max(0.0, active.work_s * active.target - active.done_s) / rate
-            self._schedule(now + active.fixed_left_s + left_s + active.tail_left_s, active, active.version)
+            if self._speed is None:
+                end_s = now + active.fixed_left_s + left_s + active.tail_left_s
+            else:
+                end_s = self._speed.end_s(now, active.fixed_left_s + left_s + active.tail_left_s)
+            self._schedule(end_s, active, active.version)
 
     def _enter(self, active: Active, now: float, extra_bytes: float) -> None:
         """Begin the segment at `active.at`, whose first `active.resumed` share is already done."""
@@ -263,10 +281,12 @@ class FluidTruth:
         active.start_s = active.updated_s = now
         active.stale = True
 
-    @staticmethod
-    def _advance(active: Active, now: float) -> None:
+    def _advance(self, active: Active, now: float) -> None:
         """Bring a run's progress up to now at the rate it has had since it was last brought up."""
-        elapsed_s = now - active.updated_s
+        if self._speed is None:
+            elapsed_s = now - active.updated_s
+        else:
+            elapsed_s = self._speed.work_s(active.updated_s, now)
         active.updated_s = now
         fixed_s = min(elapsed_s, active.fixed_left_s)
         active.fixed_left_s -= fixed_s

@@ -21,7 +21,7 @@ from headway.live.profiler import Intake, take_in
 from headway.models.profile import DeviceProfile, ModelProfile
 from headway.models.reading import zoo_source
 from headway.record.results import write_text
-from headway.wiring.overheads import measure_request_s
+from headway.wiring.overheads import measure_dispatch
 
 if TYPE_CHECKING:
     from headway.predict.features import DeviceLimits
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Step = Callable[[str], None]
 """Called with a few words whenever a part of the preparation begins."""
 
-MEANING: Final = "a request through the driver"
+MEANING: Final = "a request through the driver, cold and warm"
 """Of the dispatch that is kept; what was kept under another one is not used."""
 
 _CLASSES = {
@@ -99,7 +99,7 @@ def measure(
     assert isinstance(hardware, LaneHardware)
     lanes = processors_of(device)
     say("measuring dispatch, switch and overlap")
-    overheads = overheads_on(device, lanes, fresh=fresh)
+    overheads = overheads_on(lanes, fresh=fresh)
     intakes: dict[str, Intake] = {}
     for key, position in models.items():
         say(f"splitting and measuring {key}")
@@ -212,8 +212,8 @@ def _take_in(
         raise HeadwayError(f"{scenario.where('tenants', position, 'model')}: {error}") from None
 
 
-def overheads_on(device: Device, lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProfile:
-    """The device's overheads: as measured before on these lanes, or anew, and then kept."""
+def overheads_on(lanes: tuple[tuple[int, ...], ...], *, fresh: bool) -> DeviceProfile:
+    """The overheads of lanes: as measured before on these, or anew, and then kept."""
     digest = sha256(repr((MEANING, lanes, machine(), runtime())).encode()).hexdigest()[:20]
     path = cache_folder() / f"lanes-{digest}.json"
     if not fresh and path.is_file():
@@ -221,7 +221,13 @@ def overheads_on(device: Device, lanes: tuple[tuple[int, ...], ...], *, fresh: b
             return DeviceProfile.from_json(path.read_bytes(), str(path))
         except HeadwayError as error:
             warnings.warn(f"{error}; measured again", stacklevel=2)
-    profile = replace(measure_overheads(lanes), dispatch_s=measure_request_s(device, lanes))
+    found = measure_dispatch(lanes)
+    profile = replace(
+        measure_overheads(lanes),
+        dispatch_s=found.cold_s,
+        warm_dispatch_s=found.warm_s,
+        cold_after_s=found.cold_after_s,
+    )
     try:
         write_text(path, profile.to_json())
     except OSError as error:

@@ -25,6 +25,8 @@ from headway.models.batch_axis import batch_axes, batch_sizes
 from headway.models.importers.shipped import is_shipped
 from headway.models.reading import zoo_model
 from headway.sim.noise import LogNormalNoise, Noise, RecordedNoise
+from headway.sim.speed import Speed, Stretch, alternating, repeated
+from headway.sim.warm import WarmStarts
 from headway.wiring.lanes import Measured, Step, measure
 from headway.wiring.shelf import Priced, Shelf
 from headway.wiring.streams import Predicted, predict
@@ -43,7 +45,8 @@ class Prepared:
 
     `tables` are keyed by the name under which the engine knows a model; `expected_requests` is how many
     arrivals there will be, or None where closed loops decide. `measured` is there on a device with lanes,
-    `predicted` on a simulated GPU.
+    `predicted` on a simulated GPU. `host` is how the speed of the machine varied while something ran that is
+    always alike, if that was recorded (`headway.sim.speed`).
     `warnings` are what was assumed about the scenario's model files (sizes, and costs of unknown operators),
     and what makes measured profiles doubtful.
     """
@@ -58,6 +61,7 @@ class Prepared:
     measured: Measured | None = None
     predicted: Predicted | None = None
     warnings: tuple[str, ...] = ()
+    host: tuple[Stretch, ...] = ()
 
     def source(self) -> ScenarioSource:
         """A fresh source of the scenario's arrivals."""
@@ -75,15 +79,37 @@ class Prepared:
         return rule(self.device.dram_bandwidth_bytes_s)
 
     def noise(self) -> Noise:
-        """How far solo times stray: as the scenario says, or, on lanes, as they did when measured."""
+        """How far solo times stray: as the scenario says, or, on lanes, as they did when measured.
+
+        Where the host's speed was recorded, all that strays is in that.
+        """
         seed = self.scenario.seed
 
         def draws(tenant: str, chunk: int) -> Any:
             return stream(seed, "solo noise", tenant, chunk)
 
+        if self.host:
+            return LogNormalNoise(0.0, draws)
         if self.measured is not None:
             return RecordedNoise(self.measured.spread, draws)
         return LogNormalNoise(self.scenario.noise.solo_std, draws)
+
+    def speed(self) -> Speed | None:
+        """How the machine's speed varies: as was recorded, or as the scenario says; None if it does not."""
+        draws = stream(self.scenario.seed, "stalls")
+        if self.host:
+            return Speed(repeated(self.host, draws))
+        stalls = self.scenario.noise.stalls
+        if stalls is None:
+            return None
+        return Speed(alternating(stalls.factor, stalls.lasts, stalls.every, draws))
+
+    def warm_starts(self) -> WarmStarts | None:
+        """What runs save on lanes that were busy until just before, where that was measured."""
+        overheads = None if self.measured is None else self.measured.overheads
+        if overheads is None or overheads.warm_dispatch_s is None:
+            return None
+        return WarmStarts(overheads.cold_after_s, overheads.dispatch_s - overheads.warm_dispatch_s)
 
     def metadata(self, policy: str) -> dict[str, Any]:
         """The description of a run that its log carries."""

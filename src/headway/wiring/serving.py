@@ -62,7 +62,7 @@ class Server:
         require_able(device, policy)
         lanes = processors_of(device)
         say("measuring dispatch, switch and overlap")
-        overheads = overheads_on(device, lanes, fresh=False)
+        overheads = overheads_on(lanes, fresh=False)
         wide = Capability.SPLIT in policy.needs and len(device.cores) > 1
         sets = (*((core,) for core in device.cores), *((device.cores,) if wide else ()))
         self._intake = IntakeProcess(widths_of(lanes), lanes[1] if len(lanes) > 1 else ())

@@ -54,6 +54,8 @@ def simulate(
         truth(prepared),
         prepared.noise(),
         on_reply,
+        speed=prepared.speed(),
+        warm=prepared.warm_starts(),
     )
     try:
         if isinstance(sink, MemoryLog):
