@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headway.cost import OverlapLoss
 from headway.policies import make
-from headway.sim.speed import BareRun, Speed, Stretch, alternating, repeated, stretches_of
+from headway.sim.speed import HOLDS_S, BareRun, Speed, Stretch, alternating, repeated, stretches_of
 from headway.sim.warm import WarmStarts
 from headway.testing import play, toy_lane_table, toy_lanes, toy_request
 from headway.workload.draws import stream
@@ -110,19 +110,20 @@ def test_all_lanes_are_slow_while_the_machine_is():
     assert [row.time_s for row in log.of("reply")] == pytest.approx([8 * MS, 10 * MS])
 
 
-def test_stretches_are_those_while_something_ran_and_the_mean_of_lanes():
+def test_stretches_hold_until_the_next_run_and_are_the_mean_of_lanes():
     runs = [
         BareRun(0.0, 2.0, 1.0),  # half the speed
-        BareRun(2.0, 4.0, 2.0),  # the same
+        BareRun(2.01, 4.0, 2.0),  # the same
         BareRun(10.0, 2.0, 2.0),
-        BareRun(11.0, 2.0, 1.0),
+        BareRun(11.0, 1.0 + HOLDS_S, (1.0 + HOLDS_S) / 2, lane=1),
     ]
     assert stretches_of(runs) == [
-        Stretch(6.0, 2.0),
-        Stretch(1.0, 1.0),
-        Stretch(1.0, pytest.approx(4 / 3)),
-        Stretch(1.0, 2.0),
+        (pytest.approx(6.01 + HOLDS_S), 2.0),
+        (pytest.approx(1.0), 1.0),
+        (pytest.approx(1.0 + HOLDS_S), pytest.approx(4 / 3)),
+        (pytest.approx(HOLDS_S), 2.0),
     ]
+    assert stretches_of([]) == []
     again = list(islice(repeated([Stretch(0.4, 1.0), Stretch(0.1, 3.0)], stream(1, "test")), 4000))
     slow_s = sum(stretch.duration_s for stretch in again if stretch.factor == 3.0)
     assert slow_s == pytest.approx(0.2 * sum(stretch.duration_s for stretch in again))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, Final
 
 from headway.core.device import Core
@@ -24,12 +24,15 @@ from headway.live.executors.makers import NullLanes
 from headway.live.executors.null import NullExecutor
 from headway.live.executors.process import ProcessExecutor
 from headway.live.processors import machine, runtime, staying_on
+from headway.live.thread_ranks import give_way
 from headway.models.profile import DeviceProfile
 
 _DISPATCHES: Final = 200
 _ROUNDS: Final = 15
 _SWITCHES: Final = 40
 _REPEATS: Final = 4  # calls in one measured stretch, so that starting threads together matters little
+
+BURST_S: Final = 10e-3
 
 MOVING_SHARE: Final = 0.1
 """How much of models' time goes to operators that only move memory: 0.00 to 0.27, 0.08 in the mean of twelve
@@ -121,6 +124,44 @@ def measure_switch_s(processors: Sequence[int]) -> float:
             after_own_s = block.run()
             differences.append(after_other_s - after_own_s)
     return max(0.0, median(differences))
+
+
+class Reference:
+    """Made-up work that runs in turn with what is measured, to see how the machine's speed varies.
+
+    Bare sessions of one thread multiply small matrices, one session on each lane and all at once. They work
+    for BURST_S and pause for as long, as lanes do at middling load: where other programs want the processors,
+    who never pauses waits longer for them, and who pauses often hardly at all.
+    """
+
+    def __init__(self, lanes: Sequence[Sequence[int]], *, pin: bool = True) -> None:
+        """Open the sessions; arguments as for `measure_overheads`."""
+        self._parts = [(_Work.products(), lane if pin else ()) for lane in lanes]
+
+    def run(self, seconds: float) -> list[list[tuple[float, float]]]:
+        """For each lane, when each run began, by the system's monotonic clock, and what it took, for so many
+        seconds; the first run of each, which finds caches full of other things, is left out."""
+        until_s = perf_counter() + seconds
+        found: list[list[tuple[float, float]]] = [[] for _ in self._parts]
+
+        def work(index: int) -> None:
+            part, processors = self._parts[index]
+            give_way()  # as lanes do
+            with staying_on(processors):
+                part.run()
+                pause_s = perf_counter() + BURST_S
+                while (began_s := perf_counter()) < until_s:
+                    found[index].append((began_s, part.run()))
+                    if began_s > pause_s:
+                        sleep(BURST_S)
+                        pause_s = perf_counter() + BURST_S
+
+        threads = [threading.Thread(target=work, args=(index,)) for index in range(len(found))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return found
 
 
 def measure_overlap_w(lanes: Sequence[Sequence[int]], *, pin: bool = True) -> float:

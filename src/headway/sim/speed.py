@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from math import inf
 from typing import Final, NamedTuple
 
@@ -11,6 +12,11 @@ import numpy as np
 
 PIECE_S: Final = 1.0
 """Recorded stretches are repeated in pieces of that length: what lies closer together keeps its order."""
+
+
+HOLDS_S: Final = 0.02
+"""For how long after its end a run tells how fast the machine is, if no other follows: stalls that were seen
+lasted several times as long."""
 
 
 class Stretch(NamedTuple):
@@ -21,11 +27,13 @@ class Stretch(NamedTuple):
 
 
 class BareRun(NamedTuple):
-    """A run of something always alike: when it began, what it took, and what it usually takes, in seconds."""
+    """A run of something that always does the same: when it began, what it took, and what it usually takes,
+    in seconds. Runs on one lane follow each other."""
 
     start_s: float
     duration_s: float
     expected_s: float
+    lane: int = 0
 
 
 class Speed:
@@ -102,32 +110,36 @@ def repeated(recorded: Sequence[Stretch], draws: np.random.Generator) -> Iterato
             rest_s = recorded[at].duration_s
 
 
-def stretches_of(runs: Sequence[BareRun]) -> list[Stretch]:
-    """The stretches during which runs ran, in order of time; when nothing ran is left out.
+def stretches_of(runs: Iterable[BareRun]) -> list[Stretch]:
+    """How the speed varied by runs of something, in order of time.
 
-    Several may run at once, on lanes side by side: the speed is the mean of what each of them had, which is
-    what it usually takes over what it took. Neighbours of the same speed are one stretch.
+    A run tells the speed of its lane until the next one there begins, for HOLDS_S after its end at most, or
+    slow times, in which runs last longer, would count too much. Beyond that nothing is known, and left out.
+    Where there are several lanes the speed is the mean of theirs, which is what a run usually takes over what
+    it took. Neighbours of the same speed are one stretch.
     """
-    edges = sorted(
-        edge
-        for run in runs
-        if run.duration_s > 0.0 and run.expected_s > 0.0
-        for edge in (
-            (run.start_s, 1, run.expected_s / run.duration_s),
-            (run.start_s + run.duration_s, -1, -run.expected_s / run.duration_s),
-        )
-    )
+    edges: list[tuple[float, int, float]] = []
+    by_lane: dict[int, list[BareRun]] = {}
+    for run in runs:
+        if run.duration_s > 0.0 and run.expected_s > 0.0:
+            by_lane.setdefault(run.lane, []).append(run)
+    for of_lane in by_lane.values():
+        of_lane.sort()
+        for run, following in zip_longest(of_lane, of_lane[1:]):
+            holds_until_s = run.start_s + run.duration_s + HOLDS_S
+            until_s = holds_until_s if following is None else min(holds_until_s, following.start_s)
+            speed = run.expected_s / run.duration_s
+            edges += [(run.start_s, 1, speed), (until_s, -1, -speed)]
     found: list[Stretch] = []
-    running, speeds, before_s = 0, 0.0, -inf
-    for at_s, change, speed in edges:
-        if running and at_s > before_s:
-            factor = running / speeds
+    known, speeds, before_s = 0, 0.0, -inf
+    for at_s, change, speed in sorted(edges):
+        if known and at_s > before_s:
+            factor = known / speeds
             if found and abs(found[-1].factor - factor) < 1e-9 * factor:
-                factor = found[-1].factor
-                found[-1] = Stretch(found[-1].duration_s + at_s - before_s, factor)
+                found[-1] = Stretch(found[-1].duration_s + at_s - before_s, found[-1].factor)
             else:
                 found.append(Stretch(at_s - before_s, factor))
-        running += change
-        speeds = speeds + speed if running else 0.0
+        known += change
+        speeds = speeds + speed if known else 0.0
         before_s = at_s
     return found
