@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import TypeVar
 
@@ -17,7 +18,8 @@ import numpy.typing as npt
 
 from headway.core.hierarchy import Hierarchy
 from headway.cost.arrays import Bools, Floats, Longs
-from headway.cost.subsets import OperandSets, PortKey
+from headway.cost.subsets import OperandSets
+from headway.cost.ways import PortKey
 
 Number = TypeVar("Number", np.float64, np.bool_)
 
@@ -36,6 +38,13 @@ class Chains:
     def __len__(self) -> int:
         return len(self.orders)
 
+    def sets_below(self, cut: Longs) -> Longs:
+        """The sets of the loops below cuts [order or 1, choice or 1, ...]."""
+        if len(cut) == 1:
+            return self.sets[:, cut[0]]
+        rows = np.arange(len(self)).reshape(-1, *[1] * (cut.ndim - 1))
+        return np.asarray(self.sets[rows, cut])
+
     def some(self, rows: Longs) -> Chains:
         """Only these orders."""
         return Chains(
@@ -47,104 +56,130 @@ class Chains:
 class Choices:
     """What each choice costs an operand: arrays [order, choice].
 
-    `cuts` are [order, choice, level] without the topmost, `rooms` the bits in memories that operands share.
+    The first axis is 1 where all orders have the same. `cuts` are those of each level without the topmost,
+    `rooms` the bits in memories that operands share.
     """
 
-    cuts: Longs
+    cuts: tuple[Longs, ...]
     possible: Bools
     port_cycles: dict[PortKey, Floats]
     rooms: dict[int, Floats]
     top_bits: Floats
     pj: Floats
 
-
-def shared_memories(hierarchy: Hierarchy, operands: Sequence[str]) -> frozenset[int]:
-    """Positions of the memories of limited size that hold several of the operands."""
-    return frozenset(
-        position
-        for position, memory in enumerate(hierarchy.memories)
-        if memory.bits < float("inf") and len(set(memory.operands) & set(operands)) > 1
-    )
+    def cuts_of(self, order: int, choice: int) -> list[int]:
+        """The cut of each level in one choice for one order."""
+        return [int(np.broadcast_to(cut, self.possible.shape)[order, choice]) for cut in self.cuts]
 
 
 def choices(operand: OperandSets, chains: Chains, hierarchy: Hierarchy, shared: frozenset[int]) -> Choices:
     """All distributions of an operand's loops worth trying, for each order."""
     loops = chains.orders.shape[1]
-    count, at = len(chains), np.arange(loops + 1)
-    free = [level for level in operand.levels[:-1] if level in shared]
-    fixed = np.array(list(combinations_with_replacement(range(loops + 1), len(free))), dtype=np.int64)
-    tried = len(fixed)
+    count, top = len(chains), len(operand.levels) - 1
+    fixed = _fixed_cuts(loops, sum(position in shared for position in operand.levels[:-1]))
     rooms: dict[int, Floats] = {}
-    possible = np.ones((count, tried), dtype=bool)
-    # Of each level [order, choice, cut]: the cut it takes if it has no more loops than `cut`; -1: none fits.
-    taken: list[Longs] = []
-    below = np.zeros((1, 1, loops + 1), dtype=np.int64)
+    possible: Bools = np.ones((1, len(fixed)), dtype=bool)
+    cuts: list[Longs] = []  # of the levels up to the last shared one: [order or 1, choice or 1]
+    waiting: list[Longs] = []  # of those since then: the cut of each that has no more loops than `cut`
+    below = np.zeros((1, 1, 1), dtype=np.int64)  # [order or 1, choice or 1, cut or 1]; -1: none fits
     for level, position in enumerate(operand.levels[:-1]):
-        memory = hierarchy.memories[position]
+        room = hierarchy.memories[position].bits
         if position in shared:
-            own = fixed[:, free.index(position)]
-            at_own = np.broadcast_to(below, (count, tried, loops + 1))
-            at_own = np.take_along_axis(at_own, np.broadcast_to(own[None, :, None], (count, tried, 1)), 2)
-            need = _room(operand, level, chains, own[None, :, None], at_own)[:, :, 0]
-            possible &= at_own[:, :, 0] >= 0
-            rooms[position] = need
-            below = np.where(at[None, None, :] >= own[None, :, None], own[None, :, None], -1)
+            own = fixed[:, len(rooms)]
+            within = _resolved(waiting, own)
+            lower = within[-1] if within else (cuts[-1] if cuts else np.zeros((1, 1), dtype=np.int64))
+            possible = possible & (lower >= 0)
+            rooms[position] = _room(operand, level, chains, chains.sets[:, own], own, lower, lower)
+            cuts += [*(np.maximum(cut, 0) for cut in within), own[None, :]]
+            waiting, below = [], own[None, :, None]
         else:
-            need = _room(operand, level, chains, at[None, None, :], below)
-            fits = (need <= memory.bits) & (below >= 0)
+            at = np.arange(loops + 1)
+            if waiting or not cuts:
+                least = np.maximum(below, 0)
+            else:
+                least, below = below, np.where(at >= below, below, -1)
+            need = _room(operand, level, chains, chains.sets[:, None, :], at, below, least)
+            fits = (need <= room) & (below >= 0)
             below = np.maximum.accumulate(np.where(fits, at, -1), axis=2)
-        taken.append(below)
-    cuts = np.zeros((count, tried, len(taken)), dtype=np.int64)
-    cut = np.full((count, tried), loops, dtype=np.int64)
-    for level in range(len(taken) - 1, -1, -1):
-        within = np.broadcast_to(taken[level], (count, tried, loops + 1))
-        cut = np.take_along_axis(within, np.maximum(cut, 0)[:, :, None], 2)[:, :, 0]
-        possible &= cut >= 0
-        cuts[:, :, level] = np.maximum(cut, 0)
-    top = operand.levels[-1]
-    if (room := hierarchy.memories[top].bits) < float("inf"):
-        lower = cuts[:, :, -1:] if taken else np.zeros((count, tried, 1), dtype=np.int64)
-        need = _room(operand, len(taken), chains, np.full((1, 1, 1), loops), lower)[:, :, 0]
-        if top in shared:
-            rooms[top] = need
+            waiting.append(below)
+    within = _resolved(waiting, np.full(1, loops))
+    for cut in within:
+        possible = possible & (cut >= 0)
+    cuts += [np.maximum(cut, 0) for cut in within]
+    position = operand.levels[top]
+    if (room := hierarchy.memories[position].bits) < float("inf"):
+        lower = cuts[-1] if cuts else np.zeros((1, 1), dtype=np.int64)
+        need = _room(operand, top, chains, chains.sets[:, -1:], np.full(1, loops), lower, lower)
+        if position in shared:
+            rooms[position] = need
         else:
-            possible &= need <= room
-    return _costed(operand, chains, cuts, possible, rooms)
+            possible = possible & (need <= room)
+    return _costed(operand, chains, cuts, np.broadcast_to(possible, (count, len(fixed))), rooms)
 
 
-def _room(operand: OperandSets, level: int, chains: Chains, cut: Longs, below: Longs) -> Floats:
-    """[order, choice, cut]: bits in a memory, given the cut of the memory below.
+@lru_cache(maxsize=64)
+def _fixed_cuts(loops: int, levels: int) -> Longs:
+    """[choice, level]: all cuts of levels that lie above each other."""
+    return np.array(list(combinations_with_replacement(range(loops + 1), levels)), dtype=np.int64)
+
+
+def _resolved(waiting: Sequence[Longs], cut: Longs) -> list[Longs]:
+    """Cuts [order or 1, choice] of neighbouring levels, the lowest first, if the next one has `cut` [choice].
+
+    `waiting` are [order, choice or 1, cut]: which each takes if it has no more loops than `cut`.
+    """
+    found: list[Longs] = []
+    for taken in reversed(waiting):
+        if found:
+            above = np.maximum(found[-1], 0)
+            rows = np.arange(len(taken))[:, None]
+            choice: Longs | int = np.arange(taken.shape[1]) if taken.shape[1] > 1 else 0
+            found.append(np.where(found[-1] >= 0, taken[rows, choice, above], -1))
+        elif taken.shape[1] == 1:
+            found.append(taken[:, 0, cut])
+        else:
+            found.append(taken[:, np.arange(taken.shape[1]), cut])
+    return found[::-1]
+
+
+def _room(
+    operand: OperandSets, level: int, chains: Chains, here: Longs, cut: Longs, below: Longs, least: Longs
+) -> Floats:
+    """Bits in a memory that has the loops up to `cut`, the sets `here`, above one with those up to `below`.
 
     Twice what is used, for the next data, but for what is all of the operand or no more than lies below.
+    `least` is `below` where there is one. All are [order, choice] or [order, choice, cut], or 1 instead.
     """
     held = operand.held[level]
-    rows = np.arange(len(chains))[:, None, None]
-    here = chains.sets[rows, cut]
-    room: Floats = held.elements[here] * np.where(held.whole[here] | (cut <= below), 1.0, 2.0)
+    room: Floats = np.where(cut <= below, held.elements[here], held.with_next[here])
     if operand.partial_bits == operand.value_bits:
-        return np.asarray(room * operand.value_bits)
-    complete = operand.complete[chains.sets[rows, np.maximum(below, 0)]] & ~held.always_partial
+        return room * operand.value_bits
+    if held.always_partial:
+        return room * operand.partial_bits
+    complete = operand.complete[chains.sets_below(least)]
     return np.asarray(room * np.where(complete, operand.value_bits, operand.partial_bits))
 
 
 def _costed(
-    operand: OperandSets, chains: Chains, cuts: Longs, possible: Bools, rooms: dict[int, Floats]
+    operand: OperandSets, chains: Chains, cuts: Sequence[Longs], possible: Bools, rooms: dict[int, Floats]
 ) -> Choices:
-    count, tried, _ = cuts.shape
     kept = chains.kept[operand.name]
-    rows = np.arange(count)[:, None]
+    rows = np.arange(len(chains))[:, None]
     cycles: dict[PortKey, Floats] = {}
-    bits, pj = np.zeros((count, tried)), np.zeros((count, tried))
+    bits: Floats | float = 0.0
+    pj: Floats | float = 0.0
     for border, crossing in enumerate(operand.crossings):
         if border:
-            below = kept[rows, cuts[:, :, border - 1]]
+            cut = cuts[border - 1]
+            below = kept[:, cut[0]] if len(cut) == 1 else kept[rows, cut]
         else:  # an input that the innermost loops leave as it is stays in the array
-            below = np.zeros((count, 1), dtype=np.int64) if operand.name == "O" else kept[:, :1]
+            below = np.zeros((1, 1), dtype=np.int64) if operand.name == "O" else kept[:, :1]
         for key, busy in crossing.port_cycles.items():
             cycles[key] = cycles[key] + busy[below] if key in cycles else busy[below]
-        bits = bits + crossing.top_bits[below]
+        if border == len(operand.crossings) - 1:
+            bits = bits + crossing.top_bits[below]
         pj = pj + crossing.pj[below]
-    return Choices(cuts, possible, cycles, rooms, bits, pj)
+    return Choices(tuple(cuts), possible, cycles, rooms, np.asarray(bits), np.asarray(pj))
 
 
 @dataclass(frozen=True)
@@ -157,34 +192,68 @@ class Bounds:
 
 
 def bounds(operands: Sequence[OperandSets], chains: Chains, hierarchy: Hierarchy) -> Bounds:
-    """Each operand alone in every memory, with no room for the next data."""
-    count, loops = chains.orders.shape
-    rows = np.arange(count)
+    """Each operand alone in every memory."""
+    count = len(chains)
     cycles: dict[PortKey, Floats] = {}
     bits, pj = np.zeros(count), np.zeros(count)
     for operand in operands:
-        most = np.full(count, loops, dtype=np.int64)
-        narrow = min(operand.value_bits, operand.partial_bits)
-        for border in range(len(operand.levels) - 1, -1, -1):
-            if border == 0:
-                most = np.zeros(count, dtype=np.int64)
+        most = _most(operand, chains, hierarchy)
+        kept = chains.kept[operand.name]
+        for border, crossing in enumerate(operand.crossings):
+            if border:
+                below = _at(kept, most[border - 1])
             else:
-                room = hierarchy.memories[operand.levels[border - 1]].bits
-                fits = operand.held[border - 1].elements * narrow <= room
-                if not fits.all():
-                    # Sets grow along an order, and so does what is held: what fits comes first.
-                    most = np.minimum(most, np.maximum(0, fits[chains.sets].sum(axis=1) - 1))
-            below = (
-                chains.kept[operand.name][rows, most]
-                if border or operand.name != "O"
-                else np.zeros(1, dtype=np.int64)
-            )
-            crossing = operand.crossings[border]
+                below = np.zeros(1, dtype=np.int64) if operand.name == "O" else kept[:, 0]
             for key, busy in crossing.port_cycles.items():
-                cycles[key] = cycles[key] + busy[below] if key in cycles else busy[below] + np.zeros(count)
-            bits = bits + crossing.top_bits[below]
+                cycles[key] = cycles[key] + busy[below] if key in cycles else busy[below]
+            if border == len(operand.crossings) - 1:
+                bits = bits + crossing.top_bits[below]
             pj = pj + crossing.pj[below]
-    return Bounds(np.max(np.stack(list(cycles.values())), axis=0), bits, pj)
+    busiest = np.zeros(count)
+    for each in cycles.values():
+        busiest = np.maximum(busiest, each)
+    return Bounds(busiest, bits, pj)
+
+
+def _most(operand: OperandSets, chains: Chains, hierarchy: Hierarchy) -> list[Longs | int]:
+    """[level][order]: the most loops that an operand can have in each memory but the topmost, alone in it.
+
+    What has no loops of its own in a memory needs no room for the next data.
+    """
+    loops = chains.orders.shape[1]
+    most: list[Longs | int] = []
+    lower: Longs | int = 0
+    for level, position in enumerate(operand.levels[:-1]):
+        held, room = operand.held[level], hierarchy.memories[position].bits
+        width: Floats | float = operand.value_bits
+        if operand.partial_bits != operand.value_bits:
+            complete = operand.complete & (not held.always_partial)
+            width = np.where(complete, operand.value_bits, operand.partial_bits)
+        with_next = held.with_next * width <= room
+        if with_next.all():
+            lower = loops
+        else:
+            alone = held.elements * width <= room
+            lower = np.maximum(_last(with_next, chains), np.minimum(lower, _last(alone, chains)))
+        most.append(lower)
+    for level in range(len(most) - 2, -1, -1):
+        most[level] = np.minimum(most[level], most[level + 1])
+    return most
+
+
+def _last(fits: Bools, chains: Chains) -> Longs:
+    """[order]: the last cut below which a set lies that fits; 0 if none does."""
+    loops = chains.orders.shape[1]
+    return np.asarray((fits[chains.sets] * np.arange(loops + 1)).max(axis=1))
+
+
+def _at(sets: Longs, cut: Longs | int) -> Longs:
+    """The sets [order, cut] at a cut each, or at one of all."""
+    cut = np.asarray(cut)
+    if cut.ndim:
+        return np.asarray(sets[np.arange(len(sets)), cut])
+    at = sets[:, int(cut)]
+    return at[:1] if int(cut) == sets.shape[1] - 1 else at  # all loops lie below in any order
 
 
 @dataclass(frozen=True)
@@ -202,7 +271,7 @@ def combined(parts: Sequence[Choices], hierarchy: Hierarchy) -> Combined:
     count = len(parts[0].possible)
 
     def along(values: npt.NDArray[Number], index: int) -> npt.NDArray[Number]:
-        shape = [values.shape[0]] + [1] * len(parts)
+        shape = [len(values)] + [1] * len(parts)
         shape[index + 1] = values.shape[1]
         return values.reshape(shape)
 

@@ -10,9 +10,10 @@ import numpy as np
 from headway.core.hierarchy import OPERANDS, Hierarchy
 from headway.cost.arrays import Bools, Floats, Longs
 from headway.cost.mapping import Costs, Overlap, evaluate
-from headway.cost.nest import AT, Batch, Nest, input_map, joined, spreads, touched
+from headway.cost.nest import AT, Batch, Nest, input_map, joined, spreads
 from headway.cost.orders import all_orders, allocated, block_orders, loop_factors, without
-from headway.cost.subarray import columns_of, folded, full, is_product, least_cycles, ordered_parts
+from headway.cost.placed import Spaces
+from headway.cost.subarray import columns_of, folded, full, least_cycles, ordered_parts
 from headway.cost.symmetry import is_symmetric
 
 _FACTOR_LIMITS = (4, 6)  # orders of few large loops, and of more small ones
@@ -21,7 +22,6 @@ _PARTS_AT_ONCE = 64  # parts of the array tried with few orders before looking w
 _PARTS_SEARCHED = 12  # the best of them, tried with all orders
 _PARTS_FOR_TRAFFIC = 256  # those with the fewest cycles, where data are moved more than once
 _PARTS_WITH_LEAST = 4  # those of them that move least, tried with all orders
-_NO_LIMIT = 1 << 40  # of input rows and columns
 _SURELY = 1 - 1e-9  # what is faster by less than rounding is not
 
 Orders = Callable[[tuple[int, ...], bool], list[tuple[Longs, Floats]]]
@@ -105,25 +105,14 @@ def rows_of_parts(
     orders_of: Orders,
 ) -> Batch:
     """The rows of `Candidates.of`: all orders on the first part, then on the second."""
-    sizes = np.tile(np.array(nest.sizes, dtype=np.int64), (len(parts), 1))
-    fetched = np.array([[nest.input_rows or _NO_LIMIT, nest.input_columns or _NO_LIMIT]] * len(parts))
-    if may_fold:
-        columns = columns_of(hierarchy, parts)
-        fetched[is_product(sizes) & (columns > 1)] = _NO_LIMIT
-        sizes = folded(sizes, columns)
-    exact, whole, temporal = spreads(sizes, hierarchy, parts)
+    spaces = Spaces.of(nest, hierarchy, parts, may_fold)
     steps = np.array([[nest.stride_y, nest.stride_x, nest.dilation_y, nest.dilation_x]], dtype=np.float64)
-    extent = sizes.astype(np.float64)
-    windows = [
-        touched(extent[:, AT[out]], extent[:, AT[tap]], steps[:, axis], steps[:, 2 + axis])
-        for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX")))
-    ]
     alike = is_symmetric(nest, hierarchy)
     groups = [
         orders_of(
             tuple(each), alike and each[AT["OY"]] == each[AT["OX"]] and each[AT["FY"]] == each[AT["FX"]]
         )
-        for each in temporal.tolist()
+        for each in spaces.temporal.tolist()
     ]
     counts = [sum(len(order) for order, _ in group) for group in groups]
     loops, lengths = joined([pair for group in groups for pair in group])
@@ -134,12 +123,12 @@ def rows_of_parts(
     return Batch(
         loops=loops,
         sizes=lengths,
-        exact=rows(exact),
-        whole=rows(whole),
+        exact=rows(spaces.exact),
+        whole=rows(spaces.whole),
         strides=steps if len(parts) == 1 else np.tile(steps, (len(loops), 1)),
-        limits=rows(np.minimum(fetched, np.stack(windows, axis=1))),
+        limits=rows(spaces.limits),
         bits=rows(np.tile(np.array(nest.bits, dtype=np.float64), (len(parts), 1))),
-        macs=rows(np.prod(extent, axis=1)),
+        macs=rows(spaces.macs),
         operands=operands,
         cuts={},
     )
@@ -160,7 +149,7 @@ def _few_orders(temporal: tuple[int, ...], _: bool) -> list[tuple[Longs, Floats]
     return [(orders, sizes[orders].astype(np.float64))]
 
 
-def one_order(temporal: tuple[int, ...], symmetric: bool) -> list[tuple[Longs, Floats]]:
+def _one_order(temporal: tuple[int, ...], symmetric: bool) -> list[tuple[Longs, Floats]]:
     (order, sizes), *_ = _few_orders(temporal, symmetric)
     return [(order[:1], sizes[:1])]
 
@@ -189,7 +178,7 @@ def _try_parts(tried: list[Candidates], nest: Nest, hierarchy: Hierarchy, operan
     of_use = (least < fastest * _SURELY) & ~_like_the_whole(nest, hierarchy, every)
     least, every = least[of_use], every[of_use]
     if len(every):  # what comes before and after the computation is the same in any order
-        some = Candidates.of(nest, hierarchy, "physical", operands, every, one_order)
+        some = Candidates.of(nest, hierarchy, "physical", operands, every, _one_order)
         least = least + some.costs.onload + some.costs.offload
     order = np.argsort(least, kind="stable")
     least, every = least[order], every[order]

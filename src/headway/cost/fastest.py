@@ -7,26 +7,32 @@ can do as well, in no more time: more of anything is never slower (docs/costs.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, prod
 
 import numpy as np
 
 from headway.core.hierarchy import Hierarchy
-from headway.cost.allocation import Bounds, Chains, bounds, choices, combined, shared_memories, without_seams
+from headway.cost.allocation import Bounds, Chains, bounds, choices, combined, without_seams
 from headway.cost.arrays import Floats, Longs
-from headway.cost.candidates import least_top_cycles, one_order, rows_of_parts
-from headway.cost.mapping import end_cycles, evaluate
+from headway.cost.candidates import least_top_cycles
+from headway.cost.mapping import Costs, Flow
 from headway.cost.nest import AT, Batch, Nest
 from headway.cost.orders import arrangements, loop_factors
+from headway.cost.placed import Placed, Spaces
 from headway.cost.subarray import least_cycles, parts
-from headway.cost.subsets import OperandSets, extents_of_sets, irrelevant_loops, operand_sets
+from headway.cost.subsets import LoopSets, OperandSets, irrelevant_loops, operand_sets
 from headway.cost.symmetry import is_symmetric
+from headway.cost.ways import PortKey, shared_memories, ways_of
 
 _PIECES = 7  # loops that a nest is split into, if it has no more dimensions; up to 5040 orders
-_FIRST, _MOST = 8, 256  # orders looked at together: the more the longer it takes
+_FIRST, _MOST = 16, 256  # orders looked at together: the more the longer it takes
 _MOST_COMBINATIONS = 400_000  # of orders and choices at once, to bound memory
+_STANDS_FOR = {
+    AT[dim]: AT[alike[0]] for alike in (("B", "OY", "OX"), ("K",), ("C", "FY", "FX"), ("G",)) for dim in alike
+}
+"""For each dimension one that leaves the same operands as they are."""
 _SAME = 1e-11  # relative: sums of other orders differ in their last bits
 
 
@@ -48,9 +54,12 @@ ANY = Goal()
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A mapping and its cost: cycles, those of them at its ends, bits at the topmost memory, pJ."""
+    """A mapping, a batch of one row, and its costs; cycles, those of them at its ends, bits at the topmost
+    memory, pJ.
+    """
 
     batch: Batch
+    costs: Costs
     cycles: float
     ends: float
     once_bits: float  # the least that any mapping moves
@@ -64,21 +73,20 @@ def fastest(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: G
     Of those that remain on the same part of the array it is the one with the least energy.
     """
     every = parts(nest.sizes, hierarchy)
-    sizes = np.tile(np.array(nest.sizes, dtype=np.int64), (len(every), 1))
     once_bits = least_top_cycles(nest, hierarchy) * hierarchy.memories[-1].ports[0].bits
     search = _Search(nest, hierarchy, operands, goal, once_bits)
-    search.look_at(rows_of_parts(nest, hierarchy, True, operands, every[:1], one_order))
-    compute = least_cycles(sizes, hierarchy, every).astype(np.float64)
-    least = search.bound(compute, 0.0)
-    rest = np.flatnonzero(least <= search.cycles * (1 + _SAME))
-    rest = rest[rest > 0]
-    if len(rest) and not search.nothing_left(float(least[rest].min())):
-        rows = rows_of_parts(nest, hierarchy, True, operands, every[rest], one_order)
-        bound = search.bound(compute[rest], _ends(rows, hierarchy))
-        for index in np.argsort(bound, kind="stable").tolist():
-            if search.nothing_left(float(bound[index])):
-                break
-            search.look_at(_row(rows, index))
+    search.look_at(search.placed(every[:1]), 0)
+    if len(every) > 1:
+        sizes = np.array([nest.sizes] * len(every), dtype=np.int64)
+        compute = least_cycles(sizes, hierarchy, every).astype(np.float64)
+        rest = 1 + np.flatnonzero(search.bound(compute, 0.0)[1:] <= search.cycles * (1 + _SAME))
+        if len(rest) and not search.nothing_left(float(search.bound(compute[rest], 0.0).min())):
+            placed = search.placed(every[rest])
+            bound = search.bound(compute[rest], placed.ends)
+            for index in np.argsort(bound, kind="stable").tolist():
+                if search.nothing_left(float(bound[index])):
+                    break
+                search.look_at(placed, index)
     return search.with_less_energy()
 
 
@@ -86,7 +94,8 @@ def fastest(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: G
 class _Part:
     """A part of the array with all orders of a nest on it, and what each of them costs at least."""
 
-    row: Batch
+    placed: Placed
+    row: int
     loops: tuple[tuple[int, int], ...]
     chains: Chains
     tables: list[OperandSets]
@@ -127,9 +136,14 @@ class _Search:
             return True
         return cycles >= self.best.cycles * (1 - _SAME) and self.best.top_bits <= self.once_bits * (1 + _SAME)
 
-    def look_at(self, row: Batch) -> None:
-        """All mappings on one part of the array; `row` has one order of the loops left in time."""
-        part = self._part(row)
+    def placed(self, some: Longs) -> Placed:
+        """The nest on parts of the array."""
+        spaces = Spaces.of(self.nest, self.hierarchy, some, may_fold=True)
+        return Placed(self.nest, self.hierarchy, spaces, ways_of(self.hierarchy, self.operands))
+
+    def look_at(self, placed: Placed, row: int) -> None:
+        """All mappings on one part of the array, a row of `placed`."""
+        part = self._part(placed, row)
         self._try_all(part, part.ascending, for_energy=False)
 
     def with_less_energy(self) -> Found | None:
@@ -149,16 +163,14 @@ class _Search:
                 break
             order = order[self._useful(part, order, for_energy)]
 
-    def _part(self, row: Batch) -> _Part:
-        loops = _loops_of(row)
-        alike = is_symmetric(self.nest, self.hierarchy) and _square(row)
-        lengths = sorted({size for _, size in loops})
-        pattern = tuple((dim, lengths.index(size)) for dim, size in loops)
-        chains = _chains(pattern, alike, self.operands)
-        extent = extents_of_sets(loops)
-        tables = [operand_sets(row, self.hierarchy, name, extent) for name in self.operands]
-        compute = float(prod(size for _, size in loops))
-        ends = sum(end_cycles({table.name: table.pass_bits for table in tables}, row, self.hierarchy))
+    def _part(self, placed: Placed, row: int) -> _Part:
+        temporal = tuple(placed.spaces.temporal[row].tolist())
+        loops = loop_factors(temporal, _PIECES) or ((0, 1),)
+        alike = _is_square(temporal) and is_symmetric(self.nest, self.hierarchy)
+        chains = _chains(_pattern(loops, alike), alike, self.operands)
+        sets = LoopSets(loops)
+        tables = [operand_sets(placed, row, way, sets) for way in ways_of(self.hierarchy, self.operands)]
+        compute, ends = float(prod(temporal)), float(placed.ends[row])
         limit = bounds(tables, chains, self.hierarchy)
         least = self._latency(np.maximum(limit.port_cycles, compute), limit.top_bits, ends)
         ascending = np.lexsort((limit.pj, _rounded(limit.top_bits), _rounded(least)))
@@ -168,7 +180,7 @@ class _Search:
             levels = sum(position in shared for position in table.levels[:-1])
             combinations *= comb(len(loops) + levels, levels)
         at_once = max(1, _MOST_COMBINATIONS // combinations)
-        return _Part(row, loops, chains, tables, compute, ends, limit, least, ascending, at_once)
+        return _Part(placed, row, loops, chains, tables, compute, ends, limit, least, ascending, at_once)
 
     def _useful(self, part: _Part, some: Longs, for_energy: bool) -> Longs:
         """Positions of orders that may be better than the best by their bounds."""
@@ -207,16 +219,20 @@ class _Search:
         found = (float(cycles[taken]), float(bits[first]), float(pj[first]))
         if not self._better(*found):
             return
-        loops = [part.loops[index] for index in chains.orders[taken[0]].tolist()]
+        order = chains.orders[taken[0]].tolist()
         cuts = {
-            table.name: options.cuts[taken[0], choice].tolist()
+            table.name: options.cuts_of(int(taken[0]), int(choice))
             for table, options, choice in zip(part.tables, each, taken[1:], strict=True)
         }
-        loops, cuts = without_seams(loops, cuts)
-        dims, sizes = np.array([loops], dtype=np.int64).transpose(2, 0, 1)
-        levels = {name: np.array([values], dtype=np.int64) for name, values in cuts.items()}
-        batch = replace(part.row, loops=dims, sizes=sizes.astype(np.float64), cuts=levels)
-        self.best, self.best_part = Found(batch, found[0], part.ends, self.once_bits, *found[1:]), part
+        self.best = Found(
+            _batch(self.nest, self.operands, part, order, cuts),
+            _costs(part, int(rows[taken[0]]), cuts),
+            found[0],
+            part.ends,
+            self.once_bits,
+            *found[1:],
+        )
+        self.best_part = part
 
     def _better(self, cycles: float, bits: float, pj: float) -> bool:
         best = self.best
@@ -227,21 +243,23 @@ class _Search:
         return bits < best.top_bits * (1 - _SAME) or pj < best.pj
 
 
-def _loops_of(row: Batch) -> tuple[tuple[int, int], ...]:
-    temporal = [1] * row.exact.shape[2]
-    for dim, size in zip(row.loops[0].tolist(), row.sizes[0].tolist(), strict=True):
-        temporal[dim] *= int(size)
-    return loop_factors(tuple(temporal), _PIECES) or ((0, 1),)
+def _is_square(temporal: tuple[int, ...]) -> bool:
+    return all(temporal[AT[a]] == temporal[AT[b]] for a, b in (("OY", "OX"), ("FY", "FX")))
 
 
-def _square(row: Batch) -> bool:
-    size: dict[int, float] = {}
-    for dim, length in zip(row.loops[0].tolist(), row.sizes[0].tolist(), strict=True):
-        size[dim] = size.get(dim, 1.0) * length
-    return all(size.get(AT[a], 1.0) == size.get(AT[b], 1.0) for a, b in (("OY", "OX"), ("FY", "FX")))
+def _pattern(loops: tuple[tuple[int, int], ...], alike: bool) -> tuple[tuple[int, int], ...]:
+    """What the orders of loops depend on: which are equal, and which operands each leaves as it is.
+
+    Where rows and columns are alike, also which dimensions they have.
+    """
+    if alike:
+        lengths = sorted({size for _, size in loops})
+        return tuple((dim, lengths.index(size)) for dim, size in loops)
+    sorts = list(dict.fromkeys(loops))
+    return tuple((_STANDS_FOR[dim], sorts.index((dim, size))) for dim, size in loops)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _chains(loops: tuple[tuple[int, int], ...], symmetric: bool, operands: tuple[str, ...]) -> Chains:
     """All orders of loops (dim, size); sizes matter only where equal. Of equal loops the first is first."""
     arranged = arrangements(loops, symmetric)
@@ -261,31 +279,50 @@ def _chains(loops: tuple[tuple[int, int], ...], symmetric: bool, operands: tuple
     return Chains(orders, sets, kept)
 
 
-def _ends(rows: Batch, hierarchy: Hierarchy) -> Floats:
-    """Cycles before the first and after the last operation [part]: the same in any order."""
-    cuts = {
-        name: np.zeros((len(rows), len(hierarchy.levels[name]) - 1), dtype=np.int64) for name in rows.operands
-    }
-    costs = evaluate(replace(rows, cuts=cuts), hierarchy)
-    return costs.onload + costs.offload
+def _batch(
+    nest: Nest, operands: tuple[str, ...], part: _Part, order: list[int], cuts: dict[str, list[int]]
+) -> Batch:
+    """A mapping as a batch of one row, loops over one dimension joined where no memory lies between."""
+    loops, joined = without_seams([part.loops[index] for index in order], cuts)
+    placed, row = part.placed, slice(part.row, part.row + 1)
+    return Batch(
+        loops=np.array([[dim for dim, _ in loops]], dtype=np.int64),
+        sizes=np.array([[float(size) for _, size in loops]]),
+        exact=placed.spaces.exact[row],
+        whole=placed.spaces.whole[row],
+        strides=np.array([placed.strides], dtype=np.float64),
+        limits=placed.limits[row],
+        bits=np.array([nest.bits], dtype=np.float64),
+        macs=placed.spaces.macs[row],
+        operands=operands,
+        cuts={name: np.array([values], dtype=np.int64) for name, values in joined.items()},
+    )
 
 
-def _row(rows: Batch, index: int) -> Batch:
-    """One of several parts."""
-
-    def one(values: Floats) -> Floats:
-        return values[index : index + 1] if len(values) > 1 else values
-
-    return replace(
-        rows,
-        loops=rows.loops[index : index + 1],
-        sizes=rows.sizes[index : index + 1],
-        exact=one(rows.exact),
-        whole=one(rows.whole),
-        strides=one(rows.strides),
-        limits=one(rows.limits),
-        bits=one(rows.bits),
-        macs=one(rows.macs),
+def _costs(part: _Part, order: int, cuts: dict[str, list[int]]) -> Costs:
+    """What `evaluate` says of a mapping, from the tables: the busiest port or the array is the limit."""
+    words: dict[Flow, Floats] = {}
+    energy: dict[Flow, Floats] = {}
+    ports: dict[PortKey, float] = {}
+    for table in part.tables:
+        kept = part.chains.kept[table.name][order]
+        for border, crossing in enumerate(table.crossings):
+            cut = cuts[table.name][border - 1] if border else 0
+            below = 0 if table.name == "O" and not border else int(kept[cut])
+            for passing, busy, instances in crossing.flows:
+                ports[passing.key] = ports.get(passing.key, 0.0) + float(busy[below])
+                words[passing.flow] = busy[below : below + 1] * instances
+                energy[passing.flow] = words[passing.flow] * passing.access_pj
+    placed, row = part.placed, slice(part.row, part.row + 1)
+    stall = max(0.0, max(ports.values()) - part.compute)
+    return Costs(
+        np.array([part.compute]),
+        np.array([stall]),
+        placed.onload[row],
+        placed.offload[row],
+        placed.spaces.macs[row],
+        words,
+        energy,
     )
 
 

@@ -100,16 +100,15 @@ def evaluate(batch: Batch, hierarchy: Hierarchy, overlap: Overlap = "physical") 
             if ends := _ends(flows, parts, position, port):
                 first.update(unhidden(ends, port.bits, total + stall) if copied else at_ends(ends, port.bits))
     onload = onload_cycles(first, _input_links(parts, hierarchy), len(batch))
-    offload = _offload(first, parts, len(batch)) + _drain(batch, hierarchy)
+    offload = _offload(first, parts, len(batch)) + _drain(batch.exact, len(batch), hierarchy)
     return Costs(total, stall, onload, offload, batch.macs, words, energy)
 
 
-def end_cycles(
-    pass_bits: Mapping[str, Sequence[float]], batch: Batch, hierarchy: Hierarchy
-) -> tuple[float, float]:
-    """On-load and off-load by hardware of a part of an array, which are the same in any order.
+def end_cycles(pass_bits: Mapping[str, Floats], exact: Floats, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
+    """On-load and off-load by hardware on parts of an array [part], which are the same in any order.
 
-    `pass_bits` are by operand and level those that one pass of the array takes or gives; the batch has a row.
+    `pass_bits` are by operand [level, part] those that one pass of the array takes from a memory or gives to
+    it; `exact` are the spatial extents [part, axis, dim].
     """
     first: dict[Flow, Floats] = {}
     parts = [_Way(operand, hierarchy.levels[operand]) for operand in pass_bits]
@@ -118,9 +117,9 @@ def end_cycles(
             for move in (Move.STORE, Move.DRAIN) if part.name == "O" else (Move.FEED, Move.FILL):
                 if level < len(part.levels) - 1 or move in (Move.STORE, Move.FEED):
                     port = hierarchy.memories[position].port_of(part.name, move)
-                    first[Flow(part.name, level, move)] = np.array([pass_bits[part.name][level] / port.bits])
-    onload = onload_cycles(first, _input_links(parts, hierarchy), 1)
-    return float(onload[0]), float((_offload(first, parts, 1) + _drain(batch, hierarchy))[0])
+                    first[Flow(part.name, level, move)] = pass_bits[part.name][level] / port.bits
+    onload = onload_cycles(first, _input_links(parts, hierarchy), len(exact))
+    return onload, _offload(first, parts, len(exact)) + _drain(exact, len(exact), hierarchy)
 
 
 class _Way(NamedTuple):
@@ -218,9 +217,9 @@ def _offload(first: dict[Flow, Floats], parts: Sequence[OperandData | _Way], cou
     return total
 
 
-def _drain(batch: Batch, hierarchy: Hierarchy) -> Floats:
+def _drain(exact: Floats, count: int, hierarchy: Hierarchy) -> Floats:
     """Cycles that the last results take through systolic axes: one less than the units in use, per axis."""
-    cycles = np.zeros(len(batch))
+    cycles = np.zeros(count)
     for axis in hierarchy.systolic:
-        cycles = cycles + np.maximum(0.0, np.ceil(np.prod(batch.exact[:, axis, :], axis=1) - 1e-9) - 1)
+        cycles = cycles + np.maximum(0.0, np.ceil(np.prod(exact[:, axis, :], axis=1) - 1e-9) - 1)
     return cycles

@@ -247,15 +247,20 @@ def touched(outputs: Any, taps: Any, stride: Any, dilation: Any, whole: bool = T
 
 def elements(operand: str, extent: Floats, batch: Batch, whole: bool = True) -> Floats:
     """Elements of an operand that loops of these extents [n, dim] touch; a whole number if asked."""
-    b, g, k, c, oy, ox, fy, fx = (extent[:, dim] for dim in range(DIMS))
+    return elements_of(operand, extent, batch.strides, batch.limits, whole)
+
+
+def elements_of(operand: str, extent: Floats, strides: Floats, limits: Floats, whole: bool) -> Floats:
+    """As `elements`; strides and limits as in a batch."""
+    b, g, k, c, oy, ox, fy, fx = extent.T
     if operand == "W":
         held = g * k * c * fy * fx
     elif operand == "O":
         held = b * g * k * oy * ox
     else:
-        high = touched(oy, fy, batch.strides[:, 0], batch.strides[:, 2], whole)
-        wide = touched(ox, fx, batch.strides[:, 1], batch.strides[:, 3], whole)
-        held = b * g * c * np.minimum(batch.limits[:, 0], high) * np.minimum(batch.limits[:, 1], wide)
+        high = touched(oy, fy, strides[:, 0], strides[:, 2], whole)
+        wide = touched(ox, fx, strides[:, 1], strides[:, 3], whole)
+        held = b * g * c * np.minimum(limits[:, 0], high) * np.minimum(limits[:, 1], wide)
     return np.asarray(np.rint(held)) if whole else held
 
 

@@ -9,41 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from headway.core.hierarchy import Hierarchy, Move, Port
 from headway.cost.arrays import Bools, Floats, Longs
-from headway.cost.nest import AT, DIMS, IRRELEVANT, Batch, among, elements
+from headway.cost.nest import AT, DIMS, IRRELEVANT, among, touched
+from headway.cost.placed import Placed
+from headway.cost.ways import Passing, PortKey, Way
 
-PortKey = tuple[int, int]
-"""Position of a memory, and of one of its ports."""
+_RELEVANT = {"W": ("G", "K", "C", "FY", "FX"), "O": ("B", "G", "K", "OY", "OX"), "I": ("B", "G", "C")}
+"""Of an input those that are no part of a window."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Crossing:
-    """Data of an operand that cross a border: cycles of ports, bits at the topmost memory, pJ. All [set]."""
+    """Data of an operand that cross a border: cycles of ports, bits at the topmost memory, pJ. All [set].
+
+    `flows` are the cycles of each move, and the instances of the memory that it belongs to.
+    """
 
     port_cycles: dict[PortKey, Floats]
     top_bits: Floats
     pj: Floats
+    flows: tuple[tuple[Passing, Floats, float], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Held:
-    """What lies in one instance of a memory: elements [set], and whether that is all of the operand."""
+    """What lies in one instance of a memory: elements [set], and room for them and the next ones.
+
+    All of the operand needs no room for more. `always_partial` are sums of several units, added up above.
+    """
 
     elements: Floats
-    whole: Bools
-    always_partial: bool  # sums of several units are added up above
+    with_next: Floats
+    always_partial: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OperandSets:
     """One operand of a nest on a part of an array: `crossings` by border, the lowest first; `held` by level.
 
-    Border i lies below level i. `value_bits` are those of an element, `partial_bits` of a sum that is not
-    complete; `complete` [set] tells whether no reduction is left above.
+    `value_bits` are those of an element, `partial_bits` of a sum that is not complete; `complete` [set] tells
+    whether no reduction is left above.
     """
 
     name: str
@@ -53,102 +62,119 @@ class OperandSets:
     value_bits: float
     partial_bits: float
     complete: Bools
-    pass_bits: tuple[float, ...]  # by level: what one pass of the array takes from, or gives to, an instance
 
 
-def extents_of_sets(loops: Sequence[tuple[int, int]]) -> Floats:
-    """[set, dim]: iterations of each dimension in each set of the loops (dim, size)."""
-    extent = np.ones((1, DIMS))
-    for dim, size in loops:
-        more = extent.copy()
-        more[:, dim] *= size
-        extent = np.concatenate((extent, more))
-    return extent
+class LoopSets:
+    """All sets of some loops (dim, size): iterations by dimension, and how often a set runs again.
+
+    `extent[dim]` is [set] for the dimensions that have loops.
+    """
+
+    def __init__(self, loops: Sequence[tuple[int, int]]) -> None:
+        self.count = 1 << len(loops)
+        self.extent: dict[int, Floats] = {}
+        for (dim, size), inside in zip(loops, _members(len(loops)), strict=True):
+            factor = np.where(inside, float(size), 1.0)
+            self.extent[dim] = self.extent[dim] * factor if dim in self.extent else factor
+        self.cycles = self.iterations(range(DIMS))
+        self.periods: Floats = self.cycles[-1] / self.cycles
+
+    def iterations(self, dims: Sequence[int]) -> Floats:
+        """[set]: the product of the loops over these dimensions."""
+        product: Floats = np.ones(self.count)
+        for dim in dims:
+            if dim in self.extent:
+                product = product * self.extent[dim]
+        return product
+
+    def of(self, dim: int) -> Floats | float:
+        """[set]: iterations of a dimension."""
+        return self.extent.get(dim, 1.0)
 
 
-def operand_sets(batch: Batch, hierarchy: Hierarchy, name: str, extent: Floats) -> OperandSets:
-    """Tables of an operand; the batch has one row: a nest on one part of the array.
+@lru_cache(maxsize=16)
+def _members(loops: int) -> Bools:
+    """[loop, set]: whether each loop is in each set."""
+    found: Bools = (np.arange(1 << loops) >> np.arange(loops)[:, None]) & 1 > 0
+    return found
+
+
+def operand_sets(placed: Placed, row: int, way: Way, sets: LoopSets) -> OperandSets:
+    """Tables of an operand for a part of the array, the row of `placed`.
 
     The arithmetic is that of `evaluate` (by hardware) and of `allocated`.
     """
-    levels = hierarchy.levels[name]
-    spatial = batch.exact[0]
-    below: list[Floats] = [np.ones(DIMS)]
-    seen: set[int] = set()
-    for position in levels:
-        seen |= set(hierarchy.memories[position].axes)
-        below.append(np.prod(spatial[sorted(seen)], axis=0) if seen else np.ones(DIMS))
-    below.append(np.prod(spatial, axis=0) if len(spatial) else np.ones(DIMS))
-    reduction = [AT[dim] for dim in IRRELEVANT[name]]
-    value = float(batch.bits[0, "WIO".index(name)])
-    partial = float(hierarchy.partial_bits) if name == "O" else value
-    left = np.prod(extent[-1:, reduction] / extent[:, reduction], axis=1)
-    cycles = np.prod(extent, axis=1)
-    unique = [_elements(name, below[-1][None], batch) / _elements(name, each[None], batch) for each in below]
-    counts_below: list[Floats] = []  # elements with what is unrolled below, as `below`
-    for index, each in enumerate(below[:-1]):
-        same = index and np.array_equal(each, below[index - 1])
-        counts_below.append(counts_below[-1] if same else _elements(name, extent * each, batch))
-    crossings, pass_bits = [], []
-    for border in range(len(levels)):
-        higher = np.prod(below[-1][reduction] / below[border + 1][reduction])
-        incomplete = (left * higher > 1) if name == "O" else np.zeros(len(extent), dtype=bool)
-        width = np.where(incomplete, partial, value)
-        if not border:
-            one_pass = float(width[0] * unique[0][0])
-        pass_bits.append(one_pass / float(unique[border + 1][0]))
-        bits = counts_below[border] * width
-        periods = np.floor(cycles[-1] / cycles)
-        again = np.where(left > 1, periods * (left - 1) / left, periods)
-        counts = (periods, np.where(incomplete, again, 0.0))
-        crossings.append(
-            _crossing(
-                hierarchy, name, levels, border, bits, unique[border] / unique[border + 1], counts, below
-            )
-        )
+    name, reduction = way.name, list(way.reduction)
+    below, unique = placed.below[name][:, row], placed.unique[name][:, row].tolist()
+    units = np.multiply.reduce(below, axis=1).tolist()
+    higher = np.multiply.reduce(below[-1, reduction] / below[:, reduction], axis=1).tolist()
+    value, partial = placed.bits_of(name)
+    counts = _elements(placed, row, name, below, sets)
+    left = complete = np.ones(sets.count, dtype=bool)
+    if name == "O":
+        done = sets.iterations(reduction)
+        left = done[-1] / done
+        complete = left <= 1
+        again = np.where(complete, sets.periods, sets.periods * (left - 1) / left)
+    crossings = []
+    for border, passings in enumerate(way.borders):
+        bits = counts[border] * value
+        if name == "O":
+            incomplete = left * higher[border + 1] > 1
+            bits = counts[border] * np.where(incomplete, partial, value)
+            back = np.where(incomplete, again, 0.0)
+        boost = unique[border] / unique[border + 1]
+        cycles: dict[PortKey, Floats] = {}
+        flows: list[tuple[Passing, Floats, float]] = []
+        pj: Floats | float = 0.0
+        top_bits: Floats | float = 0.0
+        for each in passings:
+            passed = np.maximum(bits * boost if each.above else bits, each.grain_bits) / each.port_bits
+            busy: Floats = passed * (back if each.back else sets.periods)
+            cycles[each.key] = cycles[each.key] + busy if each.key in cycles else busy
+            instances = units[-1] / units[each.flow.level + 1]
+            flows.append((each, busy, instances))
+            pj = pj + busy * (instances * each.access_pj)
+            if each.flow.level == way.top:
+                top_bits = top_bits + busy * (instances * each.port_bits)
+        moved = top_bits + np.zeros(sets.count)
+        crossings.append(Crossing(cycles, moved, pj + np.zeros(sets.count), tuple(flows)))
     held = []
-    for level in range(len(levels)):
-        count = counts_below[level + 1]
-        outside = np.any(below[-1][reduction] / below[level + 1][reduction] > 1 + 1e-12)
-        held.append(Held(count, count >= count[-1], bool(outside)))
-    return OperandSets(
-        name, levels, tuple(crossings), tuple(held), value, partial, left <= 1, tuple(pass_bits)
-    )
+    for level in range(len(way.levels)):
+        count = counts[level + 1]
+        with_next = np.where(count >= count[-1], count, 2 * count)
+        held.append(Held(count, with_next, higher[level + 1] > 1 + 1e-12))
+    return OperandSets(name, way.levels, tuple(crossings), tuple(held), value, partial, complete)
 
 
-def _elements(name: str, extent: Floats, batch: Batch) -> Floats:
-    return elements(name, extent, batch, whole=False)
+def _elements(placed: Placed, row: int, name: str, below: Floats, sets: LoopSets) -> list[Floats]:
+    """[index][set]: elements that the loops of each set touch, with what is unrolled below each level."""
+    dims = [AT[dim] for dim in _RELEVANT[name]]
+    product = sets.iterations(dims)
+    beside = np.multiply.reduce(below[:, dims], axis=1).tolist()
+    found: list[Floats] = []
+    known: dict[tuple[float, ...], Floats] = {}
+    for index, spatial in enumerate(below.tolist()):
+        key = (beside[index], *spatial[AT["OY"] :]) if name == "I" else (beside[index],)
+        if key not in known:
+            count = product * beside[index]
+            if name == "I":
+                strides, limits = placed.strides, placed.limits[row].tolist()
+                for axis, (out, tap) in enumerate((("OY", "FY"), ("OX", "FX"))):
+                    rows, taps = (sets.of(AT[loop]) * spatial[AT[loop]] for loop in (out, tap))
+                    count = count * np.minimum(
+                        limits[axis], _touched(rows, taps, strides[axis], strides[2 + axis])
+                    )
+            known[key] = count
+        found.append(known[key])
+    return found
 
 
-def _crossing(
-    hierarchy: Hierarchy,
-    name: str,
-    levels: tuple[int, ...],
-    border: int,
-    bits: Floats,
-    boost: Floats,
-    counts: tuple[Floats, Floats],
-    below: list[Floats],
-) -> Crossing:
-    """Both sides of a border: the memory above it, and the one below if there is one."""
-    up, down = (Move.STORE, Move.FEED), (Move.DRAIN, Move.FILL)
-    moves = [(border, move, bits * boost) for move in (up if name == "O" else up[1:])]
-    if border:
-        moves += [(border - 1, move, bits) for move in (down if name == "O" else down[1:])]
-    cycles: dict[PortKey, Floats] = {}
-    top, pj = np.zeros(len(bits)), np.zeros(len(bits))
-    for level, move, passing in moves:
-        memory = hierarchy.memories[levels[level]]
-        port: Port = memory.port_of(name, move)
-        back = name == "O" and move in (Move.FEED, Move.FILL)
-        busy = np.maximum(passing, port.grain_bits) / port.bits * counts[1 if back else 0]
-        key = (levels[level], memory.ports.index(port))
-        cycles[key] = cycles[key] + busy if key in cycles else busy
-        words = busy * (np.prod(below[-1]) / np.prod(below[level + 1]))
-        pj = pj + words * (memory.write_pj if move in (Move.FILL, Move.STORE) else memory.read_pj)
-        if level == len(levels) - 1:
-            top = top + words * port.bits
-    return Crossing(cycles, top, pj)
+def _touched(outputs: Floats | float, taps: Floats | float, stride: int, dilation: int) -> Floats | float:
+    """As `touched`, which is the outputs themselves where there is one tap."""
+    if isinstance(taps, float) and taps == 1.0:
+        return outputs
+    return touched(outputs, taps, stride, dilation, whole=False)
 
 
 def irrelevant_loops(name: str, dims: Longs) -> Bools:
