@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from _scores import TENANTS
+from _speed import Timed
 
 from headway.core.request import Request
 
@@ -62,15 +63,22 @@ def _bound(session: Any, inputs: Mapping[str, Any]) -> Callable[[], None]:
     return run
 
 
-def serve(workers: Sequence[Bare], requests: Sequence[Request]) -> dict[int, float]:
-    """Serve requests first in first out, one thread for each worker; returns when each one ended."""
+def serve(
+    workers: Sequence[Bare], requests: Sequence[Request], runs: list[Timed] | None = None
+) -> dict[int, float]:
+    """Serve requests first in first out, one thread for each worker; returns when each one ended.
+
+    Each run is noted in `runs`, if that is given.
+    """
     queue: SimpleQueue[Request | None] = SimpleQueue()
     ended_s: dict[int, float] = {}
 
     def work(worker: Bare) -> None:
         while (request := queue.get()) is not None:
-            worker.run(request.tenant)
-            ended_s[request.id] = perf_counter() - origin_s
+            took_s = worker.run(request.tenant)
+            ended_s[request.id] = end_s = perf_counter() - origin_s
+            if runs is not None:
+                runs.append((request.tenant, end_s - took_s, took_s))
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in workers]
     with undisturbed():
@@ -105,9 +113,20 @@ def undisturbed() -> Iterator[None]:
 
 def alone_s(bare: Bare, seconds: float) -> dict[str, float]:
     """Median seconds of each model alone, in turns for so long."""
-    times: dict[str, list[float]] = {name: [] for name in TENANTS}
+    return medians(alone_runs(bare, seconds))
+
+
+def alone_runs(bare: Bare, seconds: float) -> list[Timed]:
+    """Runs of the models in turns, one after the other, for so long."""
+    runs: list[Timed] = []
     ends_s = perf_counter() + seconds
-    while perf_counter() < ends_s or not times["large"]:
+    while perf_counter() < ends_s or not runs:
         for name in TENANTS:
-            times[name].append(bare.run(name))
-    return {name: median(samples) for name, samples in times.items()}
+            began_s = perf_counter()
+            runs.append((name, began_s, bare.run(name)))
+    return runs
+
+
+def medians(runs: Sequence[Timed]) -> dict[str, float]:
+    """Median seconds of each model."""
+    return {name: median(took_s for of, _, took_s in runs if of == name) for name in TENANTS}

@@ -10,6 +10,8 @@ from statistics import mean, median
 
 from _bare import Bare, alone_s, serve
 from _live_records import Machine
+from _scores import Score, ideal
+from _speed import Stretch, varying
 
 from headway import wiring
 from headway.config import Scenario
@@ -23,6 +25,8 @@ MODELS: Mapping[str, tuple[str, dict[str, int]]] = {
     "large": ("bert_base", {"sequence_length": 64}),
 }
 CALIBRATION_S = 0.4
+DRAWS = 5  # of how the machine varies
+IDEALS = ("ideal", "ideal, this machine", "ideal, our times", "ideal, our times, this machine")
 
 
 @dataclass
@@ -132,6 +136,26 @@ def scenario(
             ],
         }
     )
+
+
+def add_ideals(
+    bench: Bench,
+    scores: Mapping[str, Score],
+    requests: Sequence[Request],
+    sla_s: Mapping[str, float],
+    alone_s: Mapping[str, float],
+    stretches: Sequence[Stretch],
+    place: Sequence[str | int],
+) -> None:
+    """Score the four ideals on the requests of a repeat: on a steady machine and on one that varies by
+    `stretches`, at what bare sessions took in that repeat, and at what our blocks take, as much slower or
+    faster as those were. `place` names the draws; all SLAs meet the same."""
+    ours_s = {name: bench.ours_s[name] * alone_s[name] / bench.isolated_s[name] for name in MODELS}
+    for name, here, seconds in zip(IDEALS[::2], IDEALS[1::2], (alone_s, ours_s), strict=True):
+        scores[name].add(requests, ideal(requests, seconds), sla_s)
+        for draw in range(DRAWS):
+            speed = varying(stretches, bench.seed, *place, draw)
+            scores[here].add(requests, ideal(requests, seconds, speed), sla_s)
 
 
 def arrivals(prepared: wiring.Prepared) -> list[Request]:

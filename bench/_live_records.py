@@ -37,7 +37,8 @@ class Backlog:
 class Run:
     """A system on the arrivals of one utilisation and repeat; with no `sla`, the same for each.
 
-    `scores` are by SLA, `speed_s` what the bare wide session took of each model right after.
+    `scores` are by SLA, `speed_s` what the bare wide session took of each model right after. `stretches` are
+    seconds and factors by which bare wide sessions were slower than in the median, in this run and after it.
     """
 
     utilisation: float
@@ -46,6 +47,7 @@ class Run:
     system: str
     scores: dict[str, Score]
     speed_s: dict[str, float]
+    stretches: list[tuple[float, float]] = field(default_factory=list)
 
     def score(self, sla: float) -> Score:
         """What it scores with SLAs of so many times the isolated latency."""

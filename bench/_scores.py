@@ -9,17 +9,21 @@ from math import ceil
 from headway.core.request import Request
 from headway.record.columns import requests_of
 from headway.record.log import LogTable
+from headway.sim.speed import Speed
 
 TENANTS = ("small", "middle", "large")
 BLOCK_S = 2e-3
 WARMUP_S = 1.0
 
 
-def ideal(requests: Sequence[Request], seconds: Mapping[str, float]) -> dict[int, float]:
+def ideal(
+    requests: Sequence[Request], seconds: Mapping[str, float], speed: Speed | None = None
+) -> dict[int, float]:
     """When each request ends under preemptive earliest deadline with drops on one lane without overhead.
 
     At the end of each block the waiting request with the earliest deadline that it can still meet goes on.
-    Requests that are dropped are left out.
+    Requests that are dropped are left out. On a machine with a `speed` that varies it does not know what is
+    to come, and counts on the usual one.
     """
     left_s = {request.id: seconds[request.tenant] for request in requests}
     block_s = {name: alone / ceil(alone / BLOCK_S) for name, alone in seconds.items()}
@@ -39,7 +43,7 @@ def ideal(requests: Sequence[Request], seconds: Mapping[str, float]) -> dict[int
             continue
         first = min(waiting, key=lambda request: (request.deadline_s, request.id))
         step_s = min(left_s[first.id], block_s[first.tenant])
-        now += step_s
+        now = now + step_s if speed is None else speed.end_s(now, step_s)
         left_s[first.id] -= step_s
         if left_s[first.id] < 1e-9:
             ended_s[first.id] = now

@@ -4,10 +4,12 @@ Three models take 2.1, 18 and 70 ms alone on both lanes, and each brings a third
 take so long that two lanes side by side get 1 / 0.85 of the work done that both together do; that is
 utilisation 1. Blocks take 2 ms on one lane unless told otherwise; splitting costs 2 percent; a dispatch takes
 66 us; times stray by 5 percent. `--slow-narrow` and `--slow-wide` make runs take longer than their profiles
-say.
+say. `--stalls 3,0.08,1` makes the whole machine three times slower for 80 ms at a time, once a second in the
+mean; the ideals stall likewise, and count on nothing of it.
 
     python bench/lanes.py [--slas 4] [--slow-narrow 1.2 --slow-wide 1.8]
     python bench/lanes.py --wide-cost 1.2 --dispatch 330 --policies edf:planned --seeds 1,2 --duration 30
+    python bench/lanes.py --policies edf:planned,headway --stalls 3,0.08,1
     python bench/lanes.py --minutes 10
 
 With `--wide-cost` blocks over both lanes take that times the bare model, as profiles then say too; "ideal,
@@ -37,6 +39,7 @@ from headway.predict.analytic import AnalyticEstimator
 from headway.record.log import MemoryLog
 from headway.sim.driver import Simulation
 from headway.sim.noise import LogNormalNoise
+from headway.sim.speed import Speed, alternating
 from headway.workload.arrivals import stream
 from headway.workload.sources import ScenarioSource, TenantLoad
 
@@ -90,6 +93,7 @@ def run(
     seed: int,
     duration_s: float,
     costs: Costs,
+    stalls: Sequence[float] | None,
 ) -> tuple[list[Request], dict[int, float]]:
     """The requests of one simulation, and when those that completed ended."""
     believed = {name: table(name, costs.believed) for name in ALONE_S}
@@ -111,9 +115,14 @@ def run(
     engine = Engine(DEVICE, make(policy), AnalyticEstimator(DEVICE, believed, rule), rule, log)
     noise = LogNormalNoise(NOISE, lambda tenant, chunk: stream(seed, "noise", tenant, chunk))
     source = ScenarioSource(loads, seed, duration_s=duration_s)
-    Simulation(engine, source, DEVICE, true, rule, noise).run()
+    Simulation(engine, source, DEVICE, true, rule, noise, speed=speed_of(stalls, seed)).run()
     again = ScenarioSource(loads, seed, duration_s=duration_s)
     return [arrival.request for arrival in again.first()], ends_of(log.table())
+
+
+def speed_of(stalls: Sequence[float] | None, seed: int) -> Speed | None:
+    """A machine with stalls of that factor, length and distance."""
+    return None if stalls is None else Speed(alternating(*stalls, stream(seed, "stalls")))
 
 
 def affordable_s(options: argparse.Namespace, policies: Sequence[str], costs: Costs) -> float:
@@ -121,7 +130,7 @@ def affordable_s(options: argparse.Namespace, policies: Sequence[str], costs: Co
     began_s = perf_counter()
     for policy in policies:
         for utilisation in options.utilisations:
-            run(policy, utilisation, options.slas[0], 1, TRIAL_S, costs)
+            run(policy, utilisation, options.slas[0], 1, TRIAL_S, costs, options.stalls)
     trial_s = perf_counter() - began_s
     whole_s = 60.0 * options.minutes - trial_s
     each_s = (
@@ -146,8 +155,13 @@ def main() -> None:
     parser.add_argument("--dispatch", type=float, default=66.0, help="microseconds")
     parser.add_argument("--slow-narrow", type=float, default=1.0, help="times longer than profiled")
     parser.add_argument("--slow-wide", type=float, default=1.0, help="times longer than profiled")
+    parser.add_argument("--stalls", type=numbers, help="factor, seconds one lasts, seconds between")
     parser.add_argument("--minutes", type=float, help="of all of it, in place of --duration")
     options = parser.parse_args()
+    if options.stalls is not None and not (
+        len(options.stalls) == 3 and options.stalls[0] >= 1.0 and 0.0 < options.stalls[1] < options.stalls[2]
+    ):
+        parser.error("--stalls: accepted: a factor from 1 on, seconds, and more seconds, such as 3,0.08,1")
     slow = {1: options.slow_narrow, 2: options.slow_wide}
     costs = Costs(1e-3 * options.block, options.wide_cost, 1e-6 * options.dispatch, slow)
     policies = options.policies.split(",")
@@ -171,10 +185,12 @@ def main() -> None:
             scores = {policy: Score() for policy in policies}
             for seed in map(int, options.seeds):
                 for policy, score in scores.items():
-                    requests, ended_s = run(policy, utilisation, sla, seed, options.duration, costs)
+                    requests, ended_s = run(
+                        policy, utilisation, sla, seed, options.duration, costs, options.stalls
+                    )
                     score.add(requests, ended_s, limits)
-                best.add(requests, ideal(requests, true_s), limits)
-                ours.add(requests, ideal(requests, ours_s), limits)
+                best.add(requests, ideal(requests, true_s, speed_of(options.stalls, seed)), limits)
+                ours.add(requests, ideal(requests, ours_s, speed_of(options.stalls, seed)), limits)
             for name, score in {"ideal": best, "ideal, our times": ours, **scores}.items():
                 below = max(best.share(tenant) - score.share(tenant) for tenant in ALONE_S)
                 shares = [

@@ -12,7 +12,9 @@ are multiples of what a bare session with all threads takes for the model alone.
 and, simulated, the ideal: one wide lane without any overhead, blocks of 2 ms, preemptive earliest deadline
 that drops what can no longer be in time, at the speed that bare sessions with all threads had in that round.
 "ideal, our times" is the same with what our blocks and a dispatch take by their profiles, as much slower or
-faster as the bare sessions were in that round: what is lost between the two no policy can win back.
+faster as the bare sessions were in that round: what is lost between the two no policy can win back. Both are
+of a steady machine. "This machine" is the same on one that varies as the bare wide sessions did in that
+round: how many times longer than in their median runs took over time, in pieces of a second drawn at random.
 
 All systems meet the same arrivals, in turns within a round, in an order that rotates from round to round; a
 round has arrivals of its own. First in first out, deaf to SLAs, runs only for the first SLA of a utilisation.
@@ -45,11 +47,12 @@ from time import perf_counter
 from typing import Any
 
 import onnxruntime
-from _bare import alone_s, serve
-from _live_bench import CALIBRATION_S, MODELS, Bench, arrivals, scenario
+from _bare import Timed, alone_runs, medians, serve
+from _live_bench import CALIBRATION_S, MODELS, Bench, add_ideals, arrivals, scenario
 from _live_records import Backlog, Machine, Records, Run
-from _live_tables import OUR_IDEAL, print_cell, print_drift, print_machine, print_targets, print_throughput
-from _scores import Score, ends_of, ideal, numbers
+from _live_tables import IDEALS, print_cell, print_drift, print_machine, print_targets, print_throughput
+from _scores import Score, ends_of, numbers
+from _speed import Stretch, against_median, stretches_of
 
 from headway import wiring
 
@@ -109,7 +112,7 @@ def measure_cell(
     clock: Clock,
 ) -> dict[str, Score] | None:
     """Scores of all systems at one utilisation and SLA; None if there was no time for all of them."""
-    scores = {name: Score() for name in ("ideal", OUR_IDEAL, "fifo-wide", "fifo-narrow", *policies)}
+    scores = {name: Score() for name in (*IDEALS, "fifo-wide", "fifo-narrow", *policies)}
     for repeat in range(machine.repeats):
         known = {run.system: run for run in records.of(utilisation, sla, repeat)}
         for system in rotated(["fifo-wide", "fifo-narrow", *policies], repeat):
@@ -124,12 +127,10 @@ def measure_cell(
             tell(f"utilisation {utilisation:g}, SLA {sla:g}, repeat {repeat + 1}: {system}")
         speeds = [run.speed_s for run in known.values()]
         alone = {name: mean(speed[name] for speed in speeds) for name in MODELS}
-        slower = {name: alone[name] / bench.isolated_s[name] for name in MODELS}
-        ours = {name: bench.ours_s[name] * slower[name] for name in MODELS}
-        limits = limits_of(bench, sla)
+        stretches = [Stretch(*each) for run in known.values() for each in run.stretches]
         requests = arrivals(of_cell(bench, utilisation, sla, repeat, machine))
-        scores["ideal"].add(requests, ideal(requests, alone), limits)
-        scores[OUR_IDEAL].add(requests, ideal(requests, ours), limits)
+        place = (f"{utilisation:g}", repeat)
+        add_ideals(bench, scores, requests, limits_of(bench, sla), alone, stretches, place)
         for system in ("fifo-wide", "fifo-narrow", *policies):
             scores[system].include(known[system].score(sla))
     return scores
@@ -148,8 +149,12 @@ def measure_run(
     prepared = of_cell(bench, utilisation, sla, repeat, machine)
     requests = arrivals(prepared)
     scores: dict[str, Score] = {}
+    served: list[Timed] = []
+    if system == "fifo-wide":
+        ended_s = serve([bench.wide], requests, served)
+    elif system == "fifo-narrow":
+        ended_s = serve(bench.narrow, requests)
     if system.startswith("fifo-"):
-        ended_s = serve([bench.wide] if system == "fifo-wide" else bench.narrow, requests)
         for each in slas:
             scores[f"{each:g}"] = Score()
             scores[f"{each:g}"].add(requests, ended_s, limits_of(bench, each))
@@ -159,8 +164,15 @@ def measure_run(
         score.add(requests, ends_of(live.log), limits_of(bench, sla))
         score.scheduler.append(live.report.scheduler_share)
         score.per_request_s.append(live.report.driver_cpu_s / max(1, live.report.requests))
-    speed_s = alone_s(bench.wide, CALIBRATION_S)
-    return Run(utilisation, None if system.startswith("fifo-") else sla, repeat, system, scores, speed_s)
+    alone = alone_runs(bench.wide, CALIBRATION_S)
+    stretches = [
+        (round(stretch.duration_s, 6), round(stretch.factor, 3))
+        for runs in (served, alone)
+        for stretch in stretches_of(against_median(runs))
+        if stretch.duration_s >= 1e-6
+    ]
+    sla_or_all = None if system.startswith("fifo-") else sla
+    return Run(utilisation, sla_or_all, repeat, system, scores, medians(alone), stretches)
 
 
 def of_cell(bench: Bench, utilisation: float, sla: float, repeat: int, machine: Machine) -> wiring.Prepared:

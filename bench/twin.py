@@ -31,20 +31,19 @@ from functools import partial
 from time import perf_counter
 
 import onnxruntime
+from _speed import described
 
 from headway import wiring
 from headway.config import Scenario
 from headway.record.columns import stretches_of
 from headway.record.log import LogTable
 from headway.record.twin import Pair, TwinReport, compare_twin
-from headway.sim.speed import Stretch
 from headway.wiring.host import LEAST_S, SHARE, HostRecord
 
 MODELS = ("kws_res8", "squeezenet", "mobilenet_v2")
 SEED = 5
 RUN_MORE_S = 1.0  # of a run: opening sessions, and what is left at its end
 FEWEST_REQUESTS = 100
-SLOW = (1.1, 1.5, 2.0, 3.0)
 HEADS = "utilisation | tenant | figure | steady | predicted | measured | repeats | error | beyond"
 
 show = partial(print, flush=True)
@@ -124,18 +123,6 @@ def figures(steady: float | None, pair: Pair, scale: float, unit: str) -> str:
     )
 
 
-def print_host(stretches: Sequence[Stretch]) -> None:
-    """How the speed of the machine varied by the bare sessions."""
-    whole_s = sum(stretch.duration_s for stretch in stretches)
-    work_s = sum(stretch.duration_s / stretch.factor for stretch in stretches)
-    shares = [
-        f"{100 * sum(s.duration_s for s in stretches if s.factor > slow) / whole_s:.1f} % {slow:g} times"
-        for slow in SLOW
-    ]
-    show(f"\nBare sessions took {whole_s / work_s:.3f} times their median in the mean over {whole_s:.1f} s;")
-    show(f"of that time they were slower by more than {', '.join(shares)}.\n")
-
-
 def print_tenants(utilisation: float, steady: TwinReport, report: TwinReport, logs: list[LogTable]) -> None:
     """Each tenant's figures, predicted and measured; `logs` begin with the prediction."""
     for before, row in zip(steady.tenants, report.tenants, strict=True):
@@ -208,7 +195,7 @@ def main() -> None:
         f"{1e3 * overheads.cold_after_s:.3g} ms {1e6 * warm_s:.0f} us; overlap loss {overheads.overlap_w:.3f}"
     )
     stretches = host.stretches()
-    print_host(stretches)
+    show(f"\nBare sessions took {described(stretches)}.\n")
     show(f"| {HEADS} |\n{'| --- ' * 9}|")
     reports = []
     for utilisation, cell, measured in zip(utilisations, cells, logs, strict=True):
