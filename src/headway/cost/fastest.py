@@ -8,31 +8,28 @@ can do as well, in no more time: more of anything is never slower (docs/costs.md
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb, prod
 
 import numpy as np
 
 from headway.core.hierarchy import Hierarchy
-from headway.cost.allocation import Bounds, Chains, bounds, choices, combined, without_seams
+from headway.cost.allocation import choices, combined, without_seams
 from headway.cost.arrays import Floats, Longs
+from headway.cost.bounds import Bounds, bounds
 from headway.cost.candidates import least_top_cycles
 from headway.cost.mapping import Costs, Flow
 from headway.cost.nest import AT, Batch, Nest
-from headway.cost.orders import arrangements, loop_factors
+from headway.cost.ordered import Chains, chains_of
+from headway.cost.orders import loop_factors
 from headway.cost.placed import Placed, Spaces
 from headway.cost.subarray import least_cycles, parts
-from headway.cost.subsets import LoopSets, OperandSets, irrelevant_loops, operand_sets
+from headway.cost.subsets import LoopSets, OperandSets, operand_sets
 from headway.cost.symmetry import is_symmetric
 from headway.cost.ways import PortKey, shared_memories, ways_of
 
 _PIECES = 7  # loops that a nest is split into, if it has no more dimensions; up to 5040 orders
 _FIRST, _MOST = 16, 256  # orders looked at together: the more the longer it takes
 _MOST_COMBINATIONS = 400_000  # of orders and choices at once, to bound memory
-_STANDS_FOR = {
-    AT[dim]: AT[alike[0]] for alike in (("B", "OY", "OX"), ("K",), ("C", "FY", "FX"), ("G",)) for dim in alike
-}
-"""For each dimension one that leaves the same operands as they are."""
 _SAME = 1e-11  # relative: sums of other orders differ in their last bits
 
 
@@ -166,8 +163,8 @@ class _Search:
     def _part(self, placed: Placed, row: int) -> _Part:
         temporal = tuple(placed.spaces.temporal[row].tolist())
         loops = loop_factors(temporal, _PIECES) or ((0, 1),)
-        alike = _is_square(temporal) and is_symmetric(self.nest, self.hierarchy)
-        chains = _chains(_pattern(loops, alike), alike, self.operands)
+        square = all(temporal[AT[a]] == temporal[AT[b]] for a, b in (("OY", "OX"), ("FY", "FX")))
+        chains = chains_of(loops, square and is_symmetric(self.nest, self.hierarchy), self.operands)
         sets = LoopSets(loops)
         tables = [operand_sets(placed, row, way, sets) for way in ways_of(self.hierarchy, self.operands)]
         compute, ends = float(prod(temporal)), float(placed.ends[row])
@@ -241,42 +238,6 @@ class _Search:
         if cycles > best.cycles * (1 + _SAME) or bits > best.top_bits * (1 + _SAME):
             return False
         return bits < best.top_bits * (1 - _SAME) or pj < best.pj
-
-
-def _is_square(temporal: tuple[int, ...]) -> bool:
-    return all(temporal[AT[a]] == temporal[AT[b]] for a, b in (("OY", "OX"), ("FY", "FX")))
-
-
-def _pattern(loops: tuple[tuple[int, int], ...], alike: bool) -> tuple[tuple[int, int], ...]:
-    """What the orders of loops depend on: which are equal, and which operands each leaves as it is.
-
-    Where rows and columns are alike, also which dimensions they have.
-    """
-    if alike:
-        lengths = sorted({size for _, size in loops})
-        return tuple((dim, lengths.index(size)) for dim, size in loops)
-    sorts = list(dict.fromkeys(loops))
-    return tuple((_STANDS_FOR[dim], sorts.index((dim, size))) for dim, size in loops)
-
-
-@lru_cache(maxsize=256)
-def _chains(loops: tuple[tuple[int, int], ...], symmetric: bool, operands: tuple[str, ...]) -> Chains:
-    """All orders of loops (dim, size); sizes matter only where equal. Of equal loops the first is first."""
-    arranged = arrangements(loops, symmetric)
-    orders = np.zeros(arranged.shape, dtype=np.int64)
-    for index, sort in enumerate(dict.fromkeys(loops)):
-        here = arranged == index
-        orders += np.where(here, loops.index(sort) + np.cumsum(here, axis=1) - 1, 0)
-    sets = np.zeros((len(orders), len(loops) + 1), dtype=np.int64)
-    sets[:, 1:] = np.cumsum(np.int64(1) << orders, axis=1)
-    kept = {}
-    for name in operands:
-        free = irrelevant_loops(name, np.array([dim for dim, _ in loops]))[orders]
-        above = sets.copy()
-        for position in range(len(loops) - 1, -1, -1):
-            above[:, position] = np.where(free[:, position], above[:, position + 1], above[:, position])
-        kept[name] = above
-    return Chains(orders, sets, kept)
 
 
 def _batch(

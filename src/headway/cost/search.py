@@ -65,7 +65,7 @@ def _fastest(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: 
     as_long = beside <= found.cycles or found.top_bits <= found.once_bits
     if not as_long or goal.least_cycles > found.cycles - found.ends:
         found = _found(nest, hierarchy, operands, goal)
-    return mapped_layer(found.costs, 0, found.batch, hierarchy, nest)
+    return _mapped(nest, hierarchy, found)
 
 
 @lru_cache(maxsize=4096)
@@ -73,6 +73,11 @@ def _found(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...], goal: Go
     if (found := fastest(nest, hierarchy, operands, goal)) is None:
         raise _nothing_fits(hierarchy)
     return found
+
+
+@lru_cache(maxsize=4096)
+def _mapped(nest: Nest, hierarchy: Hierarchy, found: Found) -> MappedLayer:
+    return mapped_layer(found.costs, 0, found.batch, hierarchy, nest)
 
 
 def _nothing_fits(hierarchy: Hierarchy) -> HeadwayError:

@@ -6,7 +6,6 @@ of a larger array are therefore all those of a smaller one and more, so that the
 
 from __future__ import annotations
 
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -95,7 +94,8 @@ def parts(sizes: tuple[int, ...], hierarchy: Hierarchy) -> Longs:
     ladders = [_factors(length, factor) for length, (_, factor) in zip(lengths, loops, strict=True)]
     if prod(map(len, ladders)) > MOST_PARTS:
         ladders = [_round(ladder, length) for ladder, length in zip(ladders, lengths, strict=True)]
-    return np.array(list(product(*ladders)), dtype=np.int64).reshape(-1, len(loops))
+    grid = np.meshgrid(*(np.array(ladder, dtype=np.int64) for ladder in ladders), indexing="ij")
+    return np.stack(grid, axis=-1).reshape(-1, len(loops))
 
 
 def _factors(length: int, most: int) -> tuple[int, ...]:
