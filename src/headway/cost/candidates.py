@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -84,6 +84,18 @@ class Candidates:
                 bits += words * hierarchy.memories[levels[-1]].port_of(flow.operand, flow.move).bits
         latency = np.where(fits, costs.latency, np.inf)
         return cls(hierarchy, overlap, batch, fits, costs, latency, bits)
+
+    def with_less_below(self) -> list[Candidates]:
+        """The same orders with fewer loops of the weights or inputs in their lowest memory."""
+        found = []
+        for operand in sorted({"W", "I"} & set(self.batch.operands)):
+            cuts = self.batch.cuts[operand]
+            for most in range(self.batch.loops.shape[1]) if cuts.shape[1] else ():
+                less = cuts.copy()
+                less[:, 0] = np.minimum(less[:, 0], most)
+                batch = replace(self.batch, cuts={**self.batch.cuts, operand: less})
+                found.append(Candidates.given(batch, self.fits, self.hierarchy, self.overlap))
+        return found
 
     @property
     def fastest(self) -> float:

@@ -33,14 +33,14 @@ def map_layer(
     """The given mapping evaluated exactly, or the fastest; of equally fast ones the one that moves least.
 
     Then the one with the least energy. More of anything is never slower, nor does it move more unless it is
-    faster (`fastest`); with `overlap="zigzag"` the search and its choice are the peer's. `goal` adds what the
-    layer does beside the nest. `mapping_front` has compromises. The hierarchy ends with DRAM if loads and
-    stores of the layer are to be counted. Raises HeadwayError if the mapping is not one of this nest, or if
-    nothing fits.
+    faster (`fastest`). With `overlap="zigzag"` the search and its choice are the peer's, which fills memories
+    as far as they go; `mapping_front` may have faster ones by its rule. `goal` adds what the layer does
+    beside the nest. `mapping_front` has compromises. The hierarchy ends with DRAM if loads and stores of the
+    layer are to be counted. Raises HeadwayError if the mapping is not one of this nest, or if nothing fits.
     """
     if mapping is None:
         if overlap == "zigzag":
-            return mapping_front(nest, hierarchy, overlap, operands)[0]
+            return _peers(nest, hierarchy, operands)
         return _fastest(nest, hierarchy, operands, goal)
     spreading = spread(nest, hierarchy)
     loops = checked_loops(nest, spreading, hierarchy, mapping, operands)
@@ -88,6 +88,12 @@ def _nothing_fits(hierarchy: Hierarchy) -> HeadwayError:
 
 
 @lru_cache(maxsize=4096)
+def _peers(nest: Nest, hierarchy: Hierarchy, operands: tuple[str, ...]) -> MappedLayer:
+    """The fastest of the mappings that the peer looks at, by its rule."""
+    return _best(candidates(nest, hierarchy, "zigzag", operands), nest, hierarchy)[0]
+
+
+@lru_cache(maxsize=4096)
 def mapping_front(
     nest: Nest,
     hierarchy: Hierarchy,
@@ -96,13 +102,20 @@ def mapping_front(
 ) -> tuple[MappedLayer, ...]:
     """The mappings found than which no other is as fast and moves as little at the topmost memory.
 
-    The fastest first, which is that of `map_layer`; then whatever was found that moves less, the one with the
-    least traffic last. Of several with the same of both the one with the least energy. Raises HeadwayError if
-    nothing fits.
+    The fastest first, which by hardware is that of `map_layer`; then whatever was found that moves less, the
+    one with the least traffic last. Of several with the same of both the one with the least energy. With
+    `overlap="zigzag"` lowest memories may hold less than they could, which the peer does not look at: by its
+    rule a core waits until they are full. Raises HeadwayError if nothing fits.
     """
     tried = candidates(nest, hierarchy, overlap, operands)
-    if overlap == "physical" and (found := fastest(nest, hierarchy, operands, ANY)) is not None:
+    if overlap == "zigzag":
+        tried += [less for each in tried for less in each.with_less_below()]
+    elif (found := fastest(nest, hierarchy, operands, ANY)) is not None:
         tried.append(Candidates.given(found.batch, np.ones(1, dtype=bool), hierarchy, overlap))
+    return _best(tried, nest, hierarchy)
+
+
+def _best(tried: Sequence[Candidates], nest: Nest, hierarchy: Hierarchy) -> tuple[MappedLayer, ...]:
     if not any(each.fits.any() for each in tried):
         raise _nothing_fits(hierarchy)
     return tuple(
