@@ -198,7 +198,9 @@ class _Online:
         bias = self._calibration.bias(self._classes[at], (one.model, other.model))
         careful = float(self._upper[at] if tier <= Tier.C1 else self._mean[at])
         mean = min(max(bias * float(self._mean[at]), longer), most)
-        return mean, min(max(self._calibration.margin(tier) * bias * careful, mean), most)
+        # What is alone strays too, so that a pair can take more than the most that its loss allows.
+        solo = max(self._calibration.solo(member.model).upper for member in (one, other))
+        return mean, min(max(self._calibration.margin(tier) * bias * careful, mean), most * solo)
 
     def learn(self, at: int) -> None:
         """What a pair took. Both of its runs tell of it, as both ends do in a log."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from headway.core.errors import HeadwayError
 from headway.cost.contention import MOST_LOSS
+from headway.predict.conformal import Bound, bound_factor
 from headway.predict.mlp import fit_perceptron
 from headway.predict.overlap_fit import fit_trees
 from headway.predict.pairs import Member, Pairs
@@ -151,22 +152,40 @@ def _network(taught: Pairs, rows: Callable[[Pairs], list[list[float]]], seed: in
 
 
 def _trees(with_fluid: bool) -> Teaching:
-    def teach(taught: Pairs, seed: int) -> Predictor:
-        import numpy as np
+    """Losses at 0.5 and 0.99; the bound is the time at the latter, stretched by what pairs left out show."""
 
-        trees = fit_trees(taught.vectors, taught.losses, taught.weights, with_fluid=with_fluid, seed=seed)
+    def teach(taught: Pairs, seed: int) -> Predictor:
+        losses = _heads(taught, with_fluid, seed)
+        factor = bound_factor(taught, lambda part: _bound(_heads(part, with_fluid, seed)), seed)
 
         def predict(asked: Pairs) -> Guess:
-            vectors = asked.vectors
-            base = vectors[:, 0].copy() if with_fluid else np.zeros(len(vectors))
-            if not with_fluid:
-                vectors[:, 0] = 0.0
-            heads = np.clip(np.sort(trees.predict(vectors) + base, axis=0), 0.0, MOST_LOSS)
-            return Guess(asked.seconds(heads[0]), asked.seconds(heads[2]))
+            heads = losses(asked)
+            return Guess(asked.seconds(heads[0]), factor * asked.seconds(heads[2]))
 
         return predict
 
     return teach
+
+
+def _heads(taught: Pairs, with_fluid: bool, seed: int) -> Callable[[Pairs], Floats]:
+    """Losses at each quantile, [head, pair]."""
+    import numpy as np
+
+    trees = fit_trees(taught.vectors, taught.losses, taught.weights, with_fluid=with_fluid, seed=seed)
+
+    def losses(asked: Pairs) -> Floats:
+        vectors = asked.vectors
+        base = vectors[:, 0].copy() if with_fluid else np.zeros(len(vectors))
+        if not with_fluid:
+            vectors[:, 0] = 0.0
+        found: Floats = np.clip(np.sort(trees.predict(vectors) + base, axis=0), 0.0, MOST_LOSS)
+        return found
+
+    return losses
+
+
+def _bound(losses: Callable[[Pairs], Floats]) -> Bound:
+    return lambda asked: asked.seconds(losses(asked)[2])
 
 
 OURS: Final = "trees over the fluid base"
