@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,15 @@ def place_text(place: Iterable[Key]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Plain data, the name it goes by in messages, and the line of each place that came from a file."""
+    """Plain data, the name it goes by in messages, and the line of each place that came from a file.
+
+    `repeated` says of keys that are given twice, where that is allowed, on which lines; the last counts.
+    """
 
     name: str
     data: Any
     lines: Mapping[Place, int] = field(default_factory=dict)
+    repeated: Mapping[Place, str] = field(default_factory=dict)
 
     def where(self, place: Place) -> str:
         """``file:line: place``, with the line of the nearest enclosing value if that place is not there."""
@@ -43,6 +47,13 @@ class Document:
         if place:
             parts.append(place_text(place))
         return ": ".join(parts)
+
+
+def refuse_repeated(document: Document, but: Callable[[Place], bool] = lambda place: False) -> None:
+    """Raise HeadwayError for a key given twice, unless its place is one where the last may count."""
+    for place, said in document.repeated.items():
+        if not but(place):
+            raise HeadwayError(f"{document.name}:{said}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -62,10 +73,13 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
 
-def read_yaml(path: Path, name: str | None = None, *, number_keys: bool = False) -> Document:
+def read_yaml(
+    path: Path, name: str | None = None, *, number_keys: bool = False, repeated_keys: bool = False
+) -> Document:
     """Read one YAML document. With `number_keys` a key may be a whole number, and becomes its text.
 
-    Raises HeadwayError for a file that is missing or not UTF-8, for bad syntax, a key given twice, a key
+    With `repeated_keys` the last of two equal keys counts, as other readers have it, and the document says
+    so. Raises HeadwayError for a file that is missing or not UTF-8, for bad syntax, a key given twice, a key
     that is not text, and tags beyond plain data.
     """
     name = name or str(path)
@@ -75,10 +89,10 @@ def read_yaml(path: Path, name: str | None = None, *, number_keys: bool = False)
         raise HeadwayError(f"{name}: not a text file in UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise HeadwayError(f"{name}: {error.strerror or error}") from None
-    return parse_yaml(text, name, number_keys=number_keys)
+    return parse_yaml(text, name, number_keys=number_keys, repeated_keys=repeated_keys)
 
 
-def parse_yaml(text: str, name: str, *, number_keys: bool = False) -> Document:
+def parse_yaml(text: str, name: str, *, number_keys: bool = False, repeated_keys: bool = False) -> Document:
     """The same for text that is already in memory; `name` stands for the file in messages."""
     try:
         loader = _Loader(text)
@@ -93,27 +107,31 @@ def parse_yaml(text: str, name: str, *, number_keys: bool = False) -> Document:
         raise HeadwayError(f"{name}: not usable YAML: nested too deeply") from None
     if node is None:
         raise HeadwayError(f"{name}: the file is empty")
-    return _Builder(loader, name, number_keys).document(node)
+    return _Builder(loader, name, number_keys, repeated_keys).document(node)
 
 
 class _Builder:
     """Turns YAML nodes into plain data and notes their lines."""
 
-    def __init__(self, loader: _Loader, name: str, number_keys: bool) -> None:
+    def __init__(self, loader: _Loader, name: str, number_keys: bool, repeated_keys: bool) -> None:
         self._loader = loader
         self._key_types = (str, int) if number_keys else str
+        self._repeated: dict[Place, str] | None = {} if repeated_keys else None
         self._name = name
         self._lines: dict[Place, int] = {}
+        self._values = 0
         self._open: set[int] = set()
 
     def document(self, node: yaml.Node) -> Document:
         """The whole document under its root node."""
-        return Document(self._name, self._value(node, ()), self._lines)
+        data = self._value(node, ())
+        return Document(self._name, data, self._lines, self._repeated or {})
 
     def _value(self, node: yaml.Node, place: Place) -> Any:
         if id(node) in self._open:
             raise self._error(node, f"{place_text(place)}: the value contains itself")
-        if len(self._lines) >= MOST_VALUES:
+        self._values += 1
+        if self._values > MOST_VALUES:
             raise self._error(node, f"more than {MOST_VALUES} values")
         self._lines.setdefault(place, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
@@ -141,14 +159,20 @@ class _Builder:
             key = key_node.value
             line = key_node.start_mark.line + 1
             if key in result:
-                raise self._error(
-                    key_node,
-                    f"{place_text((*place, key))}: key given twice, first on line {first_lines[key]}",
-                )
+                said = f"{place_text((*place, key))}: key given twice, first on line {first_lines[key]}"
+                if self._repeated is None:
+                    raise self._error(key_node, said)
+                self._repeated[(*place, key)] = f"{line}: {said}"
+                self._forget((*place, key))
             first_lines[key] = line
             self._lines[(*place, key)] = line  # the key's line reads better than that of a block below it
             result[key] = self._value(value_node, (*place, key))
         return result
+
+    def _forget(self, place: Place) -> None:
+        """Drop the lines of a value that another one takes the place of."""
+        for each in [each for each in self._lines if each[: len(place)] == place]:
+            del self._lines[each]
 
     def _scalar(self, node: yaml.ScalarNode, place: Place) -> Any:
         kind = node.tag.removeprefix("tag:yaml.org,2002:")

@@ -46,6 +46,29 @@ def test_memories_come_over_with_their_operands_ports_and_energies(core_data):
     assert sums.port_of("O", Move.STORE) is not sums.port_of("O", Move.FILL)
 
 
+def test_what_has_no_effect_here_or_is_chosen_by_zigzag_is_said(core_data):
+    data = core_data()
+    data["memories"]["sram_2MB"]["force_double_buffering"] = True
+    data["dataflows"] = {"D1": ["K, 32"]}
+    said = " ".join(_read(data).notes)
+    assert "force_double_buffering is not read" in said
+    assert "D2: no loop is given" in said
+
+
+def test_what_passes_two_ports_passes_the_last(core_data):
+    data = core_data()
+    port = {"type": "read_write", "bandwidth_min": 64}
+    every = [f"{operand}, {move}" for operand in ("I1", "I2", "O") for move in ("fh", "tl", "fl", "th")]
+    data["memories"]["dram"]["ports"] = [
+        port | {"name": "rw_port_1", "bandwidth_max": 64, "allocation": every},
+        port | {"name": "rw_port_2", "bandwidth_max": 128, "allocation": ["O, fl", "O, th"]},
+    ]
+    core = _read(data)
+    assert core.dram is not None
+    assert [core.dram.port_of("O", move).bits for move in (Move.FEED, Move.STORE)] == [64, 128]
+    assert "dram: O,fl; O,th on two ports, of which the last counts" in core.notes
+
+
 def test_the_dram_is_told_from_what_is_on_the_chip(core_data):
     core = _read(core_data())
 

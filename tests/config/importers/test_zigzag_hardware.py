@@ -103,6 +103,28 @@ def test_a_memory_of_the_same_name_twice_is_refused(write):
         load_hardware(path)
 
 
+def test_a_field_of_a_memory_given_twice_counts_as_written_last_and_is_said(write, core_data):
+    path = write(core_data())
+    text = path.read_text().replace("    latency: 1\n", "    size: 8\n    latency: 1\n", 1)
+    path.write_text(text)
+    (core,) = load_hardware(path).cores
+    assert core.hierarchy is not None
+    assert core.hierarchy.memories[0].bits == 8
+    said = describe_hardware(path).assumptions
+    assert "memories.rf_128B.size: key given twice, first on line" in said
+
+
+def test_a_systolic_array_drains_along_its_dimensions(write, core_data):
+    data = core_data()
+    data["operational_array"] |= {"systolic_dimensions": ["D2"]}
+    (core,) = load_hardware(write(data)).cores
+    assert core.hierarchy is not None
+    assert core.hierarchy.systolic == (1,)
+    data["operational_array"]["systolic_dimensions"] = ["D9"]
+    with pytest.raises(HeadwayError, match=r"systolic_dimensions: found 'D9'; accepted: D1, D2"):
+        load_hardware(write(data))
+
+
 def test_a_system_of_cores_with_links(write, core_data):
     core, off_chip = core_data(), core_data()
     dram = core["memories"].pop("dram")

@@ -63,6 +63,13 @@ def test_what_is_not_read_is_said(files, tmp_path) -> None:
     assert "with map.yaml" in said.source
 
 
+def test_an_entry_for_one_layer_is_not_read(files, tmp_path) -> None:
+    other = entry("layer_7", spatial_mapping={"D1": ["C, 32"], "D2": ["K, 32"]})
+    name = named(files([other, entry("default"), entry("layer_8")]), tmp_path)
+    assert load_hardware(name).cores[0].hierarchy.axes == ((("K", 32),), (("C", 32),))
+    assert "not read: entry layer_7" in describe_hardware(name).assumptions
+
+
 @pytest.mark.parametrize(
     ("entries", "accelerator", "message"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headway.config.yaml_file import Document, read_yaml
+from headway.config.yaml_file import Document, read_yaml, refuse_repeated
 from headway.core.errors import HeadwayError
 
 
@@ -22,13 +22,14 @@ def read_hardware(path: Path, mapping: Path | None = None) -> Document:
         from headway.config.importers.scalesim_cfg import read_scalesim_cfg
 
         return read_scalesim_cfg(path)
-    document = read_yaml(path, number_keys=True)
+    document = read_yaml(path, number_keys=True, repeated_keys=True)
     from headway.config.importers import stream_system, zigzag_core, zigzag_hardware
 
     if zigzag_core.is_zigzag_core(document.data):
         return zigzag_hardware.zigzag_hardware(document, path, mapping)
     if mapping is not None:
         raise _no_mapping(path, mapping)
+    refuse_repeated(document)
     if stream_system.is_stream_system(document.data):
         return zigzag_hardware.stream_hardware(document, path)
     return document

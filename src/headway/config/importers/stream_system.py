@@ -138,7 +138,7 @@ def _document(fields: Fields, number: int | None, entry: Any, folder: Path) -> D
     places = [folder / name] if "/" in name else [folder / "cores" / name, folder / name]
     for file in places:
         if file.is_file():
-            return read_yaml(file)
+            return read_yaml(file, repeated_keys=True)
     looked = " or ".join(str(file) for file in places)
     raise fields.error(place, f"core file {entry!r} is not there; looked for {looked}")
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from headway.config.importers.zigzag_memory import Fields, read_memory
+from headway.config.importers.zigzag_memory import Fields, read_memory, shadowed
 from headway.config.validation import shown
-from headway.config.yaml_file import Document
+from headway.config.yaml_file import Document, refuse_repeated
 from headway.core.hierarchy import LOOP_DIMS, OPERANDS, Hierarchy, Memory
 
 _FIELDS: Final = (
     "name", "type", "memories", "operational_array", "multipliers", "dataflows", "operand_precision",
     "operator_types",
 )  # fmt: skip
-_ARRAY: Final = ("dimensions", "sizes", "unit_energy", "unit_area", "input_precision")
+_ARRAY: Final = (
+    "dimensions", "sizes", "unit_energy", "unit_area", "input_precision", "systolic_dimensions"
+)  # fmt: skip
 _MULTIPLIERS: Final = {"multiplier_energy": "unit_energy", "multiplier_area": "unit_area"}
 _MEMORY_COMPUTING: Final = ("is_imc", "imc_type", "adc_resolution", "bit_serial_precision", "bit_serial")
 _DRAM: Final = re.compile(r"dram|off_?chip|hbm|ddr", re.IGNORECASE)
@@ -50,7 +53,12 @@ def is_zigzag_core(data: object) -> bool:
 
 
 def read_memories(document: Document) -> tuple[str, list[Memory], list[str]]:
-    """A core's name, its memories, and the array's dimensions, for a core that may not compute at all."""
+    """A core's name, its memories, and the array's dimensions, for a core that may not compute at all.
+
+    The last of two equal fields of a memory counts, as for ZigZag, whose own tpu_like.yaml has such; no other
+    name may be there twice.
+    """
+    refuse_repeated(document, lambda place: len(place) == 3 and place[0] == "memories")
     fields = Fields(document, (), document.data)
     fields.only(*_FIELDS)
     kind = str(fields.data.get("type", "zigzag.compute"))
@@ -86,7 +94,8 @@ def read_core(document: Document, flows: Fields | None = None) -> ZigZagCore:
         if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 65536:
             raise array.error("sizes", f"found {shown(size)}; accepted: whole numbers from 1 to 65536")
         macs *= size
-    axes = _axes(_flows(fields, flows), dimensions, sizes)
+    unrolling = _flows(fields, flows)
+    axes = _axes(unrolling, dimensions, sizes)
     energy = next((key for key in ("unit_energy", "multiplier_energy") if key in array.data), "unit_energy")
     dram = memories[-1] if _is_dram(memories[-1]) else None
     on_chip = memories[:-1] if dram is not None else memories
@@ -94,16 +103,29 @@ def read_core(document: Document, flows: Fields | None = None) -> ZigZagCore:
         if not any(operand in memory.operands for memory in on_chip):
             raise fields.error("memories", f"none on the chip serves {operand}")
     operand_bits, partial_bits = _widths(fields, array)
+    described = fields.data["memories"]
     used = 1
     for axis in axes:
         for _, factor in axis:
             used *= factor
-    notes = ["area and latency of memories are not read"]
+    notes = ["area and latency of memories are not read", *_repeated(document)]
+    if any(each.get("force_double_buffering") for each in described.values()):
+        notes.append("force_double_buffering is not read: every memory keeps room for the next data")
+    for memory, each in described.items():
+        if twice := shadowed(each):
+            notes.append(f"{memory}: {'; '.join(twice)} on two ports, of which the last counts")
+    unrolled = {name for name, loops in unrolling.data.items() if loops}
+    if left := [
+        name for name, size in zip(dimensions, sizes, strict=True) if size > 1 and name not in unrolled
+    ]:
+        notes.append(
+            f"{', '.join(left)}: no loop is given, where ZigZag would choose one; here it unrolls none"
+        )
     if used < macs:
         notes.append(f"the dataflow unrolls {used} of {macs} units")
     return ZigZagCore(
         name=name,
-        hierarchy=Hierarchy(axes, tuple(on_chip), partial_bits),
+        hierarchy=Hierarchy(axes, tuple(on_chip), partial_bits, _systolic(array, dimensions)),
         dram=dram,
         macs=macs,
         mac_pj=array.number(energy),
@@ -116,6 +138,23 @@ def read_core(document: Document, flows: Fields | None = None) -> ZigZagCore:
 def _array(fields: Fields) -> Fields:
     key = "operational_array" if "operational_array" in fields.data else "multipliers"
     return Fields(fields.document, (key,), fields.required(key))
+
+
+def _repeated(document: Document) -> list[str]:
+    """A note for each key that a file has twice."""
+    name = Path(document.name).name
+    return [f"{name}:{said}, and the last counts" for said in document.repeated.values()]
+
+
+def _systolic(array: Fields, dimensions: list[str]) -> tuple[int, ...]:
+    """The dimensions through which results leave a unit per cycle."""
+    if array.data.get("systolic_dimensions") is None:
+        return ()
+    named = array.texts("systolic_dimensions")
+    for name in named:
+        if name not in dimensions:
+            raise array.error("systolic_dimensions", f"found {name!r}; accepted: {', '.join(dimensions)}")
+    return tuple(position for position, name in enumerate(dimensions) if name in named)
 
 
 def _is_dram(memory: Memory) -> bool:

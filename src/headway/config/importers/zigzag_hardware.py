@@ -108,7 +108,7 @@ def _core(core: ZigZagCore) -> dict[str, Any]:
             if factor > 1:
                 loops[loop] = loops.get(loop, 1) * factor
         unrolling.append(loops)
-    return {
+    described: dict[str, Any] = {
         "name": plain_name(core.name),
         "unrolling": [loops for loops in unrolling if loops] or [{"K": 1}],
         "clock": "1 GHz",
@@ -116,23 +116,32 @@ def _core(core: ZigZagCore) -> dict[str, Any]:
         "memories": [_memory(core, memory, unrolling) for memory in core.hierarchy.memories],
         "energy": {"mac": f"{core.mac_pj!r} pJ"},
     }
+    if systolic := _loops(core, core.hierarchy.systolic, unrolling, "systolic_dimensions"):
+        described["systolic"] = systolic
+    return described
+
+
+def _loops(
+    core: ZigZagCore, positions: Sequence[int], unrolling: Sequence[dict[str, int]], field: str
+) -> list[str]:
+    """The loops unrolled on these dimensions and on no other."""
+    named = {loop for position in positions for loop in unrolling[position]}
+    other = {loop for position, loops in enumerate(unrolling) if position not in positions for loop in loops}
+    if both := sorted(named & other):
+        raise HeadwayError(
+            f"core {core.name!r}, {field}: loop {both[0]} is unrolled on several dimensions, of which it has "
+            "some, which has no counterpart"
+        )
+    return sorted(named)
 
 
 def _memory(core: ZigZagCore, memory: Memory, unrolling: Sequence[dict[str, int]]) -> dict[str, Any]:
-    shared = {loop for position in memory.axes for loop in unrolling[position]}
-    alone = {
-        loop for position, loops in enumerate(unrolling) if position not in memory.axes for loop in loops
-    }
-    if both := sorted(shared & alone):
-        raise HeadwayError(
-            f"core {core.name!r}, memory {memory.name!r}: served_dimensions: loop {both[0]} is unrolled on "
-            "several dimensions, of which the memory serves some, which has no counterpart"
-        )
+    shared = _loops(core, memory.axes, unrolling, f"memory {memory.name!r}: served_dimensions")
     entry: dict[str, Any] = {
         "name": plain_name(memory.name),
         "size": f"{memory.bits / 8!r} B",
         "operands": list(memory.operands),
-        "shared_over": sorted(shared),
+        "shared_over": shared,
         "read_energy": f"{memory.read_pj!r} pJ",
         "write_energy": f"{memory.write_pj!r} pJ",
         "ports": [

@@ -19,6 +19,7 @@ _FIELDS: Final = (
     "name", "spatial_mapping", "spatial_mapping_hint", "temporal_ordering", "memory_operand_links",
     "core_allocation",
 )  # fmt: skip
+_OPERATORS: Final = re.compile(r"default|conv(_?[a-z]+)?|gemm|matmul|qlinear[a-z]+", re.IGNORECASE)
 _WITHOUT_ARRAY: Final = re.compile(r"pool|add|mul|simd|relu|softmax|norm|elementwise", re.IGNORECASE)
 _LINKS: Final = {ours: theirs for theirs, ours in OPERANDS.items()}
 
@@ -26,7 +27,8 @@ _LINKS: Final = {ours: theirs for theirs, ours in OPERANDS.items()}
 def read_spatial_mapping(path: Path) -> tuple[Fields, tuple[str, ...]]:
     """For each array dimension the loops that it unrolls, unchecked, and what was not read of the file.
 
-    Raises HeadwayError for a file that is no mapping, for entries that unroll different loops, and for
+    An entry is for a sort of operator, for all (`default`), or for the layer of its name, which is not read.
+    Raises HeadwayError for a file that is no mapping, for sorts that unroll different loops, and for
     operands that lie elsewhere than inputs in I1, weights in I2 and outputs in O.
     """
     document = read_yaml(path)
@@ -37,6 +39,7 @@ def read_spatial_mapping(path: Path) -> tuple[Fields, tuple[str, ...]]:
         )
     chosen: Fields | None = None
     unread: list[str] = []
+    layers: list[tuple[str, Fields]] = []
     for position, entry in enumerate(entries):
         fields = Fields(document, (position,), entry)
         fields.only(*_FIELDS)
@@ -51,6 +54,9 @@ def read_spatial_mapping(path: Path) -> tuple[Fields, tuple[str, ...]]:
         if links != _LINKS:
             raise fields.error("memory_operand_links", f"found {shown(links)}; accepted: {shown(_LINKS)}")
         flows = Fields(document, (position, "spatial_mapping"), fields.required("spatial_mapping"))
+        if not _OPERATORS.fullmatch(name):
+            layers.append((name, flows))
+            continue
         if chosen is not None and flows.data != chosen.data:
             raise fields.error(
                 "spatial_mapping",
@@ -62,4 +68,7 @@ def read_spatial_mapping(path: Path) -> tuple[Fields, tuple[str, ...]]:
         raise HeadwayError(
             f"{path}: no entry is for what multiplies and accumulates; accepted: one named default"
         )
+    for name, flows in layers:
+        if flows.data != chosen.data:
+            unread.append(f"entry {name} (a layer of this name would unroll other loops)")
     return chosen, tuple(unread)

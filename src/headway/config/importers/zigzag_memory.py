@@ -8,6 +8,7 @@ are bits, costs pJ for an access of a port's whole width.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 from headway.config.validation import shown
@@ -19,7 +20,7 @@ OPERANDS: Final = {"I1": "I", "I2": "W", "O": "O"}  # memory_operand_links as Zi
 MOVES: Final = {"fh": Move.FILL, "tl": Move.FEED, "fl": Move.STORE, "th": Move.DRAIN}
 _FIELDS: Final = ("size", "r_cost", "w_cost", "operands", "ports", "served_dimensions")
 _OF_PORTS: Final = ("r_bw", "w_bw", "r_port", "w_port", "rw_port", "min_r_granularity", "min_w_granularity")
-_UNREAD: Final = ("area", "latency", "mem_type", "auto_cost_extraction")
+_UNREAD: Final = ("area", "latency", "mem_type", "auto_cost_extraction", "force_double_buffering")
 _PORT_FIELDS: Final = ("name", "type", "bandwidth_min", "bandwidth_max", "allocation")
 
 
@@ -102,8 +103,11 @@ def read_memory(document: Document, place: Place, data: object, dimensions: list
 
 
 def _own_ports(fields: Fields, entries: list[dict[str, Any]]) -> tuple[Port, ...]:
-    """Ports that each have a name, a bandwidth, and a list of what passes them."""
-    ports = []
+    """Ports that each have a name, a bandwidth, and a list of what passes them.
+
+    What passes two of them passes the last, as for ZigZag (`create_port_allocation`); see `shadowed`.
+    """
+    ports: list[Port] = []
     for position, entry in enumerate(entries):
         port = Fields(fields.document, (*fields.place, "ports", position), entry)
         port.only(*_PORT_FIELDS)
@@ -114,8 +118,20 @@ def _own_ports(fields: Fields, entries: list[dict[str, Any]]) -> tuple[Port, ...
                 raise port.error("allocation", f"found {text!r}; accepted: such as 'I1, tl'")
             serves.append((OPERANDS[match[1]], MOVES[match[2]]))
         most = port.number("bandwidth_max", least=1, whole=True)
-        ports.append(Port(most, min(most, port.number("bandwidth_min", least=1, whole=True)), tuple(serves)))
-    return tuple(ports)
+        least = port.number("bandwidth_min", least=1, whole=True)
+        ports = [
+            replace(earlier, serves=tuple(pair for pair in earlier.serves if pair not in serves))
+            for earlier in ports
+        ]
+        ports.append(Port(most, min(most, least), tuple(dict.fromkeys(serves))))
+    return tuple(port for port in ports if port.serves)
+
+
+def shadowed(data: dict[str, Any]) -> list[str]:
+    """Moves that pass two ports of a memory which `read_memory` has read, such as 'O, tl'."""
+    named = [entry for entry in data["ports"] if "name" in entry]
+    texts = [re.sub(r"\s", "", text) for entry in named for text in entry["allocation"]]
+    return [text for text in dict.fromkeys(texts) if texts.count(text) > 1]
 
 
 def _moves(fields: Fields, entries: list[dict[str, Any]]) -> tuple[Port, ...]:
