@@ -252,7 +252,7 @@ def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
         ("count: 2", "count: 1024", "3: cores: 1025 cores; at most 1024 are accepted"),
         ("count: 2", "count: 0", "5: cores[0].count: found 0; accepted: greater than or equal to 1"),
         ("count: 2", "count: true", "5: cores[0].count: found True; accepted: a valid integer"),
-        ("dataflow: os", "dataflow: rs", "12: cores[1].dataflow: found 'rs'; accepted: 'os' or 'ws'"),
+        ("dataflow: os", "dataflow: rs", "12: cores[1].dataflow: found 'rs'; accepted: 'os', 'ws' or 'is'"),
         ("rows: 32", "rows: 0", "6: cores[0].array.rows: found 0; accepted: greater than or equal to 1"),
         (
             "rows: 32",

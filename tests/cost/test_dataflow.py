@@ -289,6 +289,27 @@ def test_rows_and_columns_of_an_array_that_is_not_square():
     assert systolic_cycles(4, 9, 5, 2, 8, Dataflow.WEIGHT_STATIONARY) == 3 * 2 * 14 - 1
 
 
+# Further runs of SCALE-Sim 3.0.0, on 24 rows and 40 columns: M, N, K, cycles and the words read of inputs and
+# weights and written of outputs.
+INPUT_STATIONARY = (
+    (784, 128, 256, 47_079, (200_704, 655_360, 1_103_872)),
+    (225, 256, 128, 12_311, (28_800, 196_608, 345_600)),
+    (1, 1000, 2048, 93_395, (2_048, 2_048_000, 86_000)),
+    (784, 1, 9, 1_739, (7_056, 180, 784)),
+    (42, 19, 105, 1_049, (4_410, 3_990, 3_990)),
+    (3, 900, 33, 1_971, (99, 29_700, 5_400)),
+)
+
+
+@pytest.mark.parametrize("row", INPUT_STATIONARY)
+def test_input_stationary_equals_scalesim(row):
+    M, N, K, cycles, words = row
+    array = (24, 40, Dataflow.INPUT_STATIONARY)
+    assert systolic_cycles(M, N, K, *array) == cycles
+    read_back = words[2] - M * N
+    assert array_accesses(M, N, K, *array) == sum(words) + read_back
+
+
 def test_groups_run_one_after_the_other():
     one = systolic_cycles(49, 1, 9, 32, 32, Dataflow.OUTPUT_STATIONARY)
     assert systolic_cycles(49, 1, 9, 32, 32, Dataflow.OUTPUT_STATIONARY, products=64) == 64 * (one + 1) - 1

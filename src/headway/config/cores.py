@@ -53,8 +53,8 @@ class CoreGroup(Strict):
     count: Annotated[int | None, Field(ge=1, le=MOST_CORES)] = None
     array: Array | None = None
     dataflow: Annotated[
-        Literal["os", "ws"] | None,
-        Field(description="What stays in the array: outputs (os) or weights (ws)."),
+        Literal["os", "ws", "is"] | None,
+        Field(description="What stays in the array: outputs (os), weights (ws) or inputs (is)."),
     ] = None
     clock: Frequency
     sram: Size | None = None

@@ -14,6 +14,7 @@ class Dataflow(StrEnum):
 
     OUTPUT_STATIONARY = "os"
     WEIGHT_STATIONARY = "ws"
+    INPUT_STATIONARY = "is"
 
 
 LANE = "lane"

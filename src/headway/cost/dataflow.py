@@ -31,8 +31,11 @@ def systolic_steps(M: Ints, N: Ints, K: Ints, rows: Ints, columns: Ints, dataflo
 
     Output stationary: ceil(M/R) * ceil(N/C) folds, each K steps of accumulation plus R + C - 2 of skew.
     Weight stationary: K lies along the rows, so ceil(K/R) * ceil(N/C) folds, each R steps to load weights,
-    M to stream inputs, and R + C - 2 of skew. Steps of products that run one after the other add up.
+    M to stream inputs, and R + C - 2 of skew. Input stationary: the same with M and N exchanged, inputs being
+    loaded and weights streamed. Steps of products that run one after the other add up.
     """
+    if dataflow is Dataflow.INPUT_STATIONARY:
+        M, N = N, M
     if dataflow is Dataflow.OUTPUT_STATIONARY:
         return ceil_div(M, rows) * ceil_div(N, columns) * (K + rows + columns - 2)
     return ceil_div(K, rows) * ceil_div(N, columns) * (M + 2 * rows + columns - 2)
@@ -53,8 +56,11 @@ def array_accesses(M: Ints, N: Ints, K: Ints, rows: Ints, columns: Ints, dataflo
 
     Output stationary: inputs are read once per fold of columns, weights once per fold of rows, outputs
     written once; the reads equal SCALE-Sim's reports. Weight stationary: weights once, inputs once per fold
-    of columns, and partial sums written in every fold of K and read back in all but the first.
+    of columns, and partial sums written in every fold of K and read back in all but the first. Input
+    stationary: the same with inputs and weights exchanged.
     """
+    if dataflow is Dataflow.INPUT_STATIONARY:
+        M, N = N, M
     column_folds = ceil_div(N, columns)
     if dataflow is Dataflow.OUTPUT_STATIONARY:
         return M * K * column_folds + K * N * ceil_div(M, rows) + M * N

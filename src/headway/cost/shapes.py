@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from headway.core.device import Core
+from headway.core.device import Core, Dataflow
 from headway.cost.arrays import Bools as Bools
 from headway.cost.arrays import Floats as Floats
 from headway.cost.arrays import Longs as Longs
@@ -188,8 +188,12 @@ class Shapes:
         return np.where(nested, array_pj, 0.0) + crossing
 
     def array_tile_bytes(self, core: Core, operand_bytes: float) -> Floats:
-        """Bytes of the weights that fill the array once; never more than there are."""
-        return np.minimum(self.held, float(core.rows * core.columns) * operand_bytes)
+        """Bytes of the weights that fill the array once; never more than there are.
+
+        Where inputs stay, weights come by a row of units at a time.
+        """
+        units = core.rows * (1 if core.dataflow is Dataflow.INPUT_STATIONARY else core.columns)
+        return np.minimum(self.held, float(units) * operand_bytes)
 
 
 def _edges(band_rows: Longs, new_rows: Longs, bands: Longs) -> tuple[Longs, Longs]:

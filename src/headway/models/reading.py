@@ -29,9 +29,10 @@ def load_model(
 
     Args:
         path: an ONNX file or a model in memory; or a layer table, told by how its name ends: a topology of
-            SCALE-Sim (.csv), a workload of ZigZag (.yaml), a table of MAESTRO or XRBench (.m, with #NETWORK
-            after it where it holds several); or, where there is no file of that name, a model of the zoo,
-            which is built without weights, or a shipped table of XRBench (xrbench/NETWORK).
+            SCALE-Sim (.csv, with #scalesim after it for that tool's output sizes), a workload of ZigZag
+            (.yaml), a table of MAESTRO or XRBench (.m, with #NETWORK after it where it holds several); or,
+            where there is no file of that name, a model of the zoo, which is built without weights, or a
+            shipped table of XRBench (xrbench/NETWORK).
         dims: sizes of symbolic dimensions of an ONNX model, by name or as INPUT.AXIS; others get a default
             that is said in `Graph.dims_assumed` and `Graph.warnings`. For a zoo model, its options.
         name: the graph's name; by default the file's, else the model's own.
@@ -128,12 +129,14 @@ def _table(file: Path, part: str | None) -> Graph:
         from headway.models.importers.maestro_table import read_maestro_table
 
         return read_maestro_table(file, part)
-    if part is not None:
-        raise HeadwayError(f"{file}: only a table that ends in .m has parts; found #{part}")
     if suffix == ".csv":
         from headway.models.importers.scalesim_topology import read_scalesim_topology
 
-        return read_scalesim_topology(file)
+        if part not in (None, "scalesim"):
+            raise HeadwayError(f"{file}: found #{part}; accepted: #scalesim, for that tool's output sizes")
+        return read_scalesim_topology(file, "true" if part is None else "scalesim")
+    if part is not None:
+        raise HeadwayError(f"{file}: only a table that ends in .m has parts; found #{part}")
     from headway.models.importers.zigzag_workload import read_zigzag_workload
 
     return read_zigzag_workload(file)

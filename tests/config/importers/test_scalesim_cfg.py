@@ -71,10 +71,17 @@ def test_a_calculated_bandwidth_is_one_that_never_holds_up_the_array(write):
     assert device.dram_bandwidth_bytes_s == (16 + 2 * 8) * 1e9
 
 
+def test_bandwidth_may_be_a_list_of_the_same_and_case_does_not_matter(write):
+    device = load_hardware(write("Bandwidth : 10", "bandwidth : 10,10,10"))
+    assert device.dram_bandwidth_bytes_s == 10e9
+    with pytest.raises(HeadwayError, match=r"Bandwidth: found '10,12'"):
+        load_hardware(write("Bandwidth : 10", "Bandwidth : 10,12"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("Dataflow : ws", "Dataflow : is", "[architecture_presets] Dataflow: found 'is'"),
+        ("Dataflow : ws", "Dataflow : rs", "[architecture_presets] Dataflow: found 'rs'"),
         ("ArrayHeight:    16\n", "", "[architecture_presets] ArrayHeight: missing"),
         ("ArrayHeight:    16", "ArrayHeight: many", "ArrayHeight: found 'many'"),
         ("ArrayHeight:    16", "ArrayHeight: 0", "ArrayHeight: found '0'"),

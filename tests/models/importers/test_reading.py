@@ -27,9 +27,9 @@ def test_what_follows_the_hash_is_a_network_unless_the_file_has_that_name(tmp_pa
     assert file_and_part(tmp_path / "tables.m#Net") == (tmp_path / "tables.m#Net", None)
 
 
-def test_a_topology_has_no_parts(tmp_path):
+def test_a_topology_has_no_networks(tmp_path):
     (tmp_path / "net.csv").write_text(TABLE)
-    with pytest.raises(HeadwayError, match=r"only a table that ends in \.m has parts"):
+    with pytest.raises(HeadwayError, match="found #one; accepted: #scalesim"):
         load_model(tmp_path / "net.csv#one")
 
 

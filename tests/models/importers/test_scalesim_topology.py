@@ -172,3 +172,27 @@ def test_a_topology_on_a_configuration_takes_the_cycles_that_scalesim_counts(tab
     shapes = shapes_of(load_model(table(_convolutions(RESNET18[:2]))))
 
     assert shapes.band_cycles(core, np.ones(2, dtype=np.int64)).tolist() == [126_379, 116_279]
+
+
+def test_by_the_convention_of_scalesim_layers_are_those_of_its_reports(table, tmp_path):
+    """SCALE-Sim 3.0.0 on 24 x 40 output stationary: a strided layer, and each channel of a depthwise one."""
+    config = tmp_path / "scale.cfg"
+    config.write_text(
+        "[architecture_presets]\narrayheight: 24\narraywidth: 40\nifmapsramszkb: 64\nfiltersramszkb: 64\n"
+        "ofmapsramszkb: 64\ndataflow: os\n[run_presets]\nInterfaceBandwidth: CALC\n"
+    )
+    (core,) = load_hardware(config).cores
+    rows = [("s2", 30, 3, 64, 64, 2), ("proj", 28, 1, 128, 256, 2), ("x_DP", 29, 3, 3, 1, 2)]
+    path = table(_convolutions(rows))
+    graph = load_model(f"{path}#scalesim")
+
+    cycles = shapes_of(graph).band_cycles(core, np.ones(5, dtype=np.int64)).tolist()
+    assert cycles == [12_759, 13_299, 638, 638, 638]
+    assert [layer.name for layer in graph.layers[2:]] == [f"x_DPChannel_{n}" for n in range(3)]
+    assert (graph.layers[0].dims.OY, load_model(path).layers[0].dims.OY) == (15, 14)
+
+
+def test_what_follows_the_last_comma_is_no_size(table):
+    text = HEADER + "Conv2_dw, 112, 112, 3, 3, 1, 1, 1,#dw\nConv2D_1, 96, 96, 3, 3, 3, 8, 2, 2\n"
+    graph = load_model(table(text))
+    assert [layer.dims.OY for layer in graph.layers] == [110, 47]

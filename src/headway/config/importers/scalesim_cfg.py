@@ -24,7 +24,9 @@ _UNREAD: Final = {
     "layout": {f"{operand}{key}" for operand in ("Ifmap", "Filter") for key in (
         "CustomLayout", "SRAMBankBandwidth", "SRAMBankNum", "SRAMBankPort")},
     "sparsity": {"SparseRep", "OptimizedMapping", "BlockSize", "RandomNumberGeneratorSeed"},
-    "run_presets": {"UseRamulatorTrace"},
+    "run_presets": {"UseRamulatorTrace", "TimeLinearModel"}
+    | {f"{memory}_{part}_size" for memory in ("SRAM", "DRAM") for part in ("row", "bank")},
+    "network_presets": {"TopologyCsvLoc"},
 }  # fmt: skip
 _READ: Final = {
     _ARCHITECTURE: {"ArrayHeight", "ArrayWidth", "Dataflow", "Bandwidth", *_SIZES},
@@ -45,15 +47,14 @@ def read_scalesim_cfg(path: Path) -> Document:
     The three SRAMs become one of their sum. Elements are one byte and the clock is 1 GHz, which SCALE-Sim
     does not say; all that is assumed or not read stands in `assumptions`.
 
-    Raises HeadwayError naming section and key for whatever is missing, wrong, or without counterpart: input
-    stationary arrays, sparsity, custom layouts and traces of other tools.
+    Raises HeadwayError naming section and key for whatever is missing, wrong, or without counterpart:
+    sparsity, custom layouts and traces of other tools.
     """
     config = _Config(path)
     rows, columns = config.number("ArrayHeight"), config.number("ArrayWidth")
     dataflow = config.text(_ARCHITECTURE, "Dataflow").lower()
-    if dataflow not in ("os", "ws"):
-        accepted = "os, ws" + (" (inputs that stay have no counterpart)" if dataflow == "is" else "")
-        raise config.error(_ARCHITECTURE, "Dataflow", f"found {dataflow!r}; accepted: {accepted}")
+    if dataflow not in ("os", "ws", "is"):
+        raise config.error(_ARCHITECTURE, "Dataflow", f"found {dataflow!r}; accepted: os, ws, is")
     for section, key in _SWITCHES:
         if config.has(section, key) and config.text(section, key).lower() not in ("false", "0", "no"):
             raise config.error(
@@ -93,13 +94,19 @@ def read_scalesim_cfg(path: Path) -> Document:
     return Document(str(path), data)
 
 
+def _spelled(key: str) -> str:
+    """A key as SCALE-Sim's documentation spells it, which does not tell upper from lower case."""
+    known = (name for keys in (*_READ.values(), *_UNREAD.values()) for name in keys)
+    return next((name for name in known if name.lower() == key.lower()), key)
+
+
 class _Config:
-    """The keys of a configuration by section, as they are written."""
+    """The keys of a configuration by section."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         parser = configparser.ConfigParser(interpolation=None)
-        parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
+        parser.optionxform = _spelled  # type: ignore[assignment,method-assign]  # upper and lower case are the same
         try:
             parser.read_string(path.read_text(encoding="utf-8-sig"), source=path.name)
         except UnicodeDecodeError as error:
@@ -140,11 +147,18 @@ class _Config:
             raise self.error(_ARCHITECTURE, key, f"found {text!r}; accepted: a whole number from 1 on")
         return int(text)
 
+    def bandwidth(self) -> int:
+        """The words per cycle; where there is a list, they must be the same for all operands."""
+        given = self.text(_ARCHITECTURE, "Bandwidth")
+        if len({part.strip() for part in given.split(",")}) == 1:
+            self._sections[_ARCHITECTURE]["Bandwidth"] = given.split(",")[0]
+        return self.number("Bandwidth")
+
     def words_per_cycle(self, rows: int, columns: int) -> tuple[int, str]:
         """Words that pass the memory interface per cycle, and what that rests on."""
         mode = self.text("run_presets", "InterfaceBandwidth").upper()
         if mode == "USER":
-            words = self.number("Bandwidth")
+            words = self.bandwidth()
             return words, f"Bandwidth of {words} words per cycle shared by reads and writes"
         if mode != "CALC":
             raise self.error("run_presets", "InterfaceBandwidth", f"found {mode!r}; accepted: USER, CALC")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from headway.core.errors import HeadwayError
 from headway.models.graph import Graph, LoopDims
@@ -36,15 +37,18 @@ _CONVOLUTION: Final = (
 )
 _PRODUCT: Final = ("m", "n", "k")
 _SAME: Final = {"num filters": "num filter", "stride": "strides", "layer name": "layer", "name": "layer"}
+Convention = Literal["true", "scalesim"]
 _OPTIONAL: Final = ("stride height", "stride width", "sparsity", "batch")
 
 
-def read_scalesim_topology(path: Path) -> Graph:
+def read_scalesim_topology(path: Path, convention: Convention = "true") -> Graph:
     """The graph of a topology table, convolutions or matrix products, told apart by the header.
 
     Output sizes are those of the hardware, (input - filter) / stride + 1 rounded down; SCALE-Sim rounds up,
-    which adds a row and a column wherever the stride does not divide (cost-model.md, section 1). Elements are
-    32-bit floats, which take the width of the hardware they are priced on.
+    which adds a row and a column wherever the stride does not divide. With the convention `scalesim` they are
+    as there, on padding below and to the right, and each channel of a depthwise layer is a layer of its own,
+    NAMEChannel_0 and so on, so that cycles can be compared with its reports line by line. Elements are 32-bit
+    floats, which take the width of the hardware they are priced on.
 
     Raises HeadwayError naming line and column for whatever cannot be read, and for a sparsity ratio, which
     has no counterpart.
@@ -62,13 +66,20 @@ def read_scalesim_topology(path: Path) -> Graph:
     entries = []
     for line, values in lines[1:]:
         row = _Row(f"{path}:{line}", columns, values)
-        entries.append(_convolution(row) if kind is _CONVOLUTION else _product(row))
+        if kind is _PRODUCT:
+            entries.append(_product(row))
+        elif convention == "scalesim":
+            entries += _as_scalesim(_convolution(row))
+        else:
+            entries.append(_convolution(row))
     return graph_of(entries, name=path.stem, path=path, text=text)
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
     for number, values in enumerate(csv.reader(text.splitlines()), 1):
         cells = [value.strip() for value in values]
+        if cells and cells[-1].startswith("#"):
+            cells.pop()  # SCALE-Sim reads nothing after the last comma, where its own files have remarks
         while cells and not cells[-1]:
             cells.pop()  # the comma at the end of a line
         if cells:
@@ -104,8 +115,10 @@ class _Row:
     def __init__(self, where: str, columns: list[str], values: list[str]) -> None:
         names = [column for column in columns if column not in ("sparsity", "batch")]
         if not len(names) <= len(values) <= len(columns):
-            # A batch column is optional even where the header does not have it.
-            if len(values) == len(columns) + 1 and columns[-1] == "k":
+            # A batch column is optional even where the header does not have it, and so is a second stride.
+            if len(values) == len(columns) + 1 and columns[-1] == "strides" and values[-1] == values[-2]:
+                values = values[:-1]
+            elif len(values) == len(columns) + 1 and columns[-1] == "k":
                 columns = [*columns, "sparsity" if ":" in values[-1] else "batch"]
             else:
                 raise HeadwayError(
@@ -172,6 +185,27 @@ def _convolution(row: _Row) -> Entry:
         IX=columns,
     )
     return window(dims, name=row.name, op="Conv")
+
+
+def _as_scalesim(entry: Entry) -> list[Entry]:
+    """What SCALE-Sim computes for a convolution (its topology_utils.py): one layer for each group, and output
+    sizes of (input - filter + stride) / stride, rounded up.
+    """
+    dims = entry.dims
+    rows = -(-(dims.IY - dims.FY + dims.stride_y) // dims.stride_y)
+    columns = -(-(dims.IX - dims.FX + dims.stride_x) // dims.stride_x)
+    one = replace(
+        dims,
+        K=dims.K // dims.groups,
+        C=dims.C // dims.groups,
+        OY=rows,
+        OX=columns,
+        pad_bottom=max(0, (rows - 1) * dims.stride_y + dims.FY - dims.IY),
+        pad_right=max(0, (columns - 1) * dims.stride_x + dims.FX - dims.IX),
+        groups=1,
+    )
+    names = [entry.name] if dims.groups == 1 else [f"{entry.name}Channel_{n}" for n in range(dims.groups)]
+    return [window(one, name=name, op=entry.op) for name in names]
 
 
 def _product(row: _Row) -> Entry:
